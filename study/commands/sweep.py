@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import importlib.util
-import re
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -30,12 +29,12 @@ from study.errors import INSTALL, InputError
 from study.run_names import published, sweep_file
 from study.store import Store
 from study.sweep import engine, places, ray, resources, slurm, status
-from study.sweep.estimate import estimated, in_words
+from study.sweep.estimate import estimated, in_words, seconds_of
 from study.sweep.file import tagged
 from study.sweep.spec import Cell, Spec, load
 
 STUDY = (sys.executable, "-P", "-m", "study")
-CHOICE = ("only", "seeds", "limit", "time_limit", "unpublished")
+CHOICE = ("only", "seeds", "time_limit", "unpublished")
 ENGINES = {"slurm": ("slurm",), "ray": ("ray",), "address": ("ray",)} | dict.fromkeys(CHOICE, ("local", "slurm", "ray"))
 """Option ↦ the engines that it is for. W&B's server hands out all runs of a file."""
 
@@ -88,9 +87,7 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
     if args.status:
         print(status.describe(spec, cells, out))
         return 0, ()
-    todo = replace(job, tasks=job.due()[: args.limit])
-    if args.limit is not None:
-        job = todo
+    todo = replace(job, tasks=job.due())
     if args.dry_run or args.print:
         seconds = estimated((task.experiment for task in todo.tasks), out, published())
         _plan(spec, cells, todo, seconds, args)
@@ -113,12 +110,11 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
     elif args.engine == "slurm":
         return slurm.run(todo, args.asked), ()
     elif args.engine == "ray":
-        code = ray.run(todo, args.asked, args.address) or job.check()
+        code = ray.run(todo, args.asked, args.address)
     else:
         from study.sweep import wandb_agents
 
         code = wandb_agents.run(spec, job, resources.here())
-        code = code if code > 128 else job.check()
     if code <= 128:
         (report or _report)(spec, out, args)
     return code, ()
@@ -205,18 +201,16 @@ def add_local(parser: Parser) -> None:
     what.add_argument("--dry-run", action="store_true", help="list the runs to do and estimate the time, and stop")
     text = "print a shell command for each run to do, one a line, for xargs or GNU parallel, and stop"
     what.add_argument("--print", choices=("commands",), help=text)
-    add("--limit", type=positive, metavar="N", help="run at most N experiments in this call")
     add("--retries", type=natural, metavar="N", default=1, help="start a failed run up to N more times (default: 1)")
     text = "end a run after TIME, such as 90s, 45m or 2h; the next attempt resumes it"
     add("--time-limit", type=_seconds, metavar="TIME", help=text)
 
 
-def _seconds(text: str) -> float:
-    found = re.fullmatch(r"(\d{1,9})([smh])", text, re.ASCII)
-    seconds = int(found[1]) * {"s": 1, "m": 60, "h": 3600}[found[2]] if found else 0
-    if not seconds:
-        raise argparse.ArgumentTypeError(f"expected a time from 1s with its unit, such as 90s, 45m or 2h, got {text!r}")
-    return float(seconds)
+def _seconds(text: str) -> int:
+    try:
+        return seconds_of(text)
+    except ValueError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from None
 
 
 def _seeds(text: str) -> list[int]:

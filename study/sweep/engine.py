@@ -13,8 +13,8 @@ import os
 import signal
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection
 from multiprocessing.process import BaseProcess
@@ -23,15 +23,13 @@ from typing import Any
 
 from study import files, records
 from study.config import Experiment, config_hash, plugins, recorded, scientific
-from study.errors import BUSY, UNWRITTEN, InputError
+from study.errors import BUSY
 from study.metrics import decimals
-from study.sweep import lease
+from study.sweep import lease, signals
 from study.sweep.estimate import clock
 from study.sweep.resources import Plan, Resources, Slot
-from study.sweep.signals import GRACE, Interrupts, answer
 from study.sweep.spec import Cell, Spec
-from study.sweep.status import Display
-from study.sweep.trial import WRONG, Trial, cause, due, main, train
+from study.sweep.trial import WRONG, Trial, cause, check_room, due, main, train
 
 POLL = 0.5
 """Seconds between two looks at what happens."""
@@ -84,16 +82,6 @@ class Job:
         """
         return tuple(task for task in self.tasks if due(self.out / task.id))
 
-    def check(self) -> int:
-        """Print which runs have no good record, and return 0, or 1 if there is one."""
-        left = self.due()
-        print(f"{self.name}: {len(self.tasks) - len(left)} of {len(self.tasks)} runs there, by identity")
-        for task in left:
-            print(f"  missing  {task.id}  {task.label}")
-        if left:
-            print("the same command again makes the missing ones")
-        return int(bool(left))
-
     def layout(self, here: Resources) -> list[Slot]:
         """Return the slots for these runs."""
         return here.slots([task.experiment for task in self.tasks], self.slots)
@@ -108,10 +96,10 @@ def job_of(spec: Spec, cells: Iterable[Cell], out: Path, **more: Any) -> Job:
 def plan(job: Job, here: Resources, commands: Sequence[str]) -> Plan:
     """Return the processes that make runs here, and the command of each run."""
     layout = job.layout(here)
-    gpus = len({slot.gpu for slot in layout if slot.gpu}) / len(layout)
-    cores = layout[0].threads_of(job.tasks[0].experiment) * layout[0].processes
+    count = len(layout)
     words = here.describe(layout, [task.experiment for task in job.tasks])
-    return Plan(f"local: {words}", "\n".join(commands), len(layout), cores, gpus)
+    gpus = len({slot.gpu for slot in layout if slot.gpu})
+    return Plan(f"local: {words}", "\n".join(commands), count, here.cores / count, gpus / count)
 
 
 def run(job: Job, here: Resources) -> int:
@@ -129,22 +117,8 @@ def run(job: Job, here: Resources) -> int:
     layout = job.layout(here)
     told = here.describe(layout, [task.experiment for task in todo])
     print(f"{job.name}: {len(todo)} of {len(job.tasks)} runs to do, {told}, in {job.out}", flush=True)
-    launcher = Launcher(job, todo, layout)
-    with Interrupts() as interrupts:
-        try:
-            launcher.run()
-        except BaseException as problem:
-            interrupts.answering = True
-            launcher.display.clear()
-            if isinstance(problem, KeyboardInterrupt):
-                answer("stopping the runs; they keep their last step. A second interrupt kills them at once")
-            launcher.stop(interrupts)
-            if not isinstance(problem, KeyboardInterrupt):
-                raise
-            there = len(job.tasks) - len(job.due())  # by any launcher
-            answer(f"interrupted: {there} of {len(job.tasks)} runs done; the same command again continues")
-            return interrupts.status
-    return launcher.report()
+    with signals.noted() as asked:
+        return Launcher(job, todo, layout, asked).run()
 
 
 @dataclass
@@ -166,36 +140,56 @@ class Started:
 
 
 class Launcher:
-    """One call's worth of trials: starts them in free slots, settles how each ended."""
+    """One call's worth of trials: starts them in free slots, settles how each ended.
 
-    def __init__(self, job: Job, todo: Iterable[Task], layout: Iterable[Slot]) -> None:
-        self.job, self.pending, self.free = job, list(todo), list(layout)
+    Args:
+        job: the runs, and how they are made.
+        todo: those without a good record.
+        layout: the slots.
+        asked: gets the signals that ask to end.
+    """
+
+    def __init__(self, job: Job, todo: Iterable[Task], layout: Iterable[Slot], asked: Sequence[int] = ()) -> None:
+        self.job, self.pending, self.free, self.asked = job, list(todo), list(layout), asked
         self.gpus, self.threads = {slot.gpu for slot in layout}, self.free[0].threads
-        self.display = Display(len(job.tasks), len(job.tasks) - len(self.pending))
-        self.since = time.time()
-        """Failed records that are older are replaced; newer ones are another launcher's, and count."""
+        self.began, self.total, self.settled, self.failed = time.monotonic(), len(self.pending), 0, 0
         self.failed_on: defaultdict[str, list[str | None]] = defaultdict(list)
         self.started: dict[int, Started] = {}
         self.notes: list[str] = []
         """Failed and diverged runs, for the end."""
 
-    def run(self) -> None:
-        """Go on until every task is settled, by us or by another launcher on the same folder.
+    def run(self) -> int:
+        """Go on until every task is settled, by us or by another launcher on the same folder, or a signal ends it.
 
         Raises:
-            InputError: the disk is full, or a run's folder cannot be written or read.
+            InputError: the disk is full, or a run's folder cannot be read.
+        OSError: it cannot be written.
         """
-        while self.pending or self.started:
-            self.fill()
-            for sentinel in connection.wait(list(self.started), timeout=POLL):
-                assert isinstance(sentinel, int)
-                self.ended(self.started.pop(sentinel))
-            for one in self.started.values() if self.job.time_limit else ():
-                over = time.monotonic() - one.began - (self.job.time_limit or 0)
-                if over > (GRACE if one.overdue else 0):
-                    one.end(signal.SIGKILL if one.overdue else signal.SIGTERM)
-                    one.overdue = True
-            self.display.tick()
+        try:
+            while (self.pending or self.started) and not self.asked:
+                self.fill()
+                for sentinel in connection.wait(list(self.started), timeout=POLL):
+                    assert isinstance(sentinel, int)
+                    self.ended(self.started.pop(sentinel))
+                for one in self.started.values() if self.job.time_limit else ():
+                    over = time.monotonic() - one.began - (self.job.time_limit or 0)
+                    if over > (signals.GRACE if one.overdue else 0):
+                        one.end(signal.SIGKILL if one.overdue else signal.SIGTERM)
+                        one.overdue = True
+            if self.asked:
+                print("stopping the runs; they keep their last step. A second interrupt kills them at once", flush=True)
+        finally:
+            self.stop()
+        there = len(self.job.tasks) - len(self.job.due())  # by any launcher
+        if self.asked:
+            print(f"interrupted: {there} of {len(self.job.tasks)} runs done; the same command again continues")
+            return 128 + self.asked[0]
+        print(
+            f"{self.job.name}: {there} of {len(self.job.tasks)} runs done, {self.failed} failed", *self.notes, sep="\n"
+        )
+        if self.failed:
+            print("the same command again runs the failed ones again; a diverged run is a result")
+        return int(self.failed > 0)
 
     def fill(self) -> None:
         """Start what there are slots for. A run that has failed waits for a slot on another GPU, if there is one."""
@@ -204,7 +198,7 @@ class Launcher:
             if lease.held(folder):
                 continue
             wanted = self.gpus - set(self.failed_on[task.id]) or self.gpus
-            if not due(folder, self.since):
+            if not due(folder):
                 self.pending.remove(task)
                 self.settle(task)
             elif slot := next((slot for slot in self.free if slot.gpu in wanted), None):
@@ -222,121 +216,113 @@ class Launcher:
         environment |= {"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {}
         with suppress(OSError):  # the trial meets it too, and says so
             plugins.keep(folder, scientific(task.experiment).values())
-        process = spawn(self.job.trial, (experiment, folder, environment, self.since), self.threads)
+        process = spawn(self.job.trial, (experiment, folder, environment), self.threads)
         self.started[process.sentinel] = Started(task, slot, process, process.pid or 0)
-        self.display.running += 1
-        self.display.say(f"start   {task.id}  {task.label}")
+        self.say("start", task)
 
     def ended(self, one: Started) -> None:
         """Settle a trial whose process has ended, or the process that it was forked from; then it ends soon, too."""
-        task, folder = one.task, self.job.out / one.task.id
         one.process.join()
         code = one.process.exitcode
         one.process.close()
         self.free.append(one.slot)
-        self.display.running -= 1
         if code not in (0, BUSY):
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(one.pid, signal.SIGKILL)
-        if code == UNWRITTEN:
-            if held := lease.acquire(folder):  # else it says what is wrong
-                held.release()
-            raise InputError(f"{self.job.out}: the disk is full. Make room; the same command continues.")
+            one.end(signal.SIGKILL)
         if code == BUSY:
-            self.pending.append(task)
-        elif not due(folder, self.since):
-            self.settle(task, one)
+            self.pending.append(one.task)
+        elif due(self.job.out / one.task.id):
+            self.retry(one, code)
         else:
-            self.failed(one, code)
+            self.settle(one.task, one)
 
-    def failed(self, one: Started, code: int | None) -> None:
+    def retry(self, one: Started, code: int | None) -> None:
         """Queue a run again, or write the record of its failure."""
         task, folder, limit = one.task, self.job.out / one.task.id, self.job.time_limit
+        check_room(self.job.out)
         why = cause(code, folder / "log.txt")
         if one.overdue and limit:
             why = f"not done within its time limit of {clock(limit)}; {why}"
         tried = self.failed_on[task.id]
         tried.append(one.slot.gpu)
         if code != WRONG and len(tried) <= self.job.retries:
-            self.display.say(f"again   {task.id}  {task.label}: {why}")
+            self.say("again", task, f": {why}")
             self.pending.append(task)
         elif (held := lease.acquire(folder)) is None:
             self.pending.append(task)
         else:
-            if due(folder, self.since):
+            if due(folder):
                 write_failure(task, folder, why)
             held.release()
-            self.settle(task)
+            self.settle(task, one)
 
     def settle(self, task: Task, one: Started | None = None) -> None:
         """Count a run that has a record, from this call's trial or another launcher's."""
         folder, metric = self.job.out / task.id, "/".join(self.job.metric)
         record = records.read(folder / "record.json")
-        if record.status == "failed":
-            self.display.failed += 1
-            self.notes += [f"  failed  {task.label}: {record.error}", f"          log: {folder / 'log.txt'}"]
-            self.display.say(f"failed  {task.id}  {task.label}: {record.error}")
-            return
-        self.display.done += 1
-        if record.status == "diverged":
-            self.notes.append(f"  diverged  {task.label}: {record.error}; a result, so it is not run again")
-        took = f"after {clock(time.monotonic() - one.began)}" if one else "by another launcher"
-        value = record.score(*self.job.metric)
-        score = "" if value is None else f", {metric} {value:.{decimals(metric)}f}"
-        word = "done" if record.status == "finished" else "diverged"
-        self.display.say(f"{word:8}{task.id}  {task.label} {took}{score}")
+        word = "done" if record.status == "finished" else record.status
+        rest = f" after {clock(time.monotonic() - one.began)}" if one else " by another launcher"
+        if word != "done":
+            rest += f": {record.error}"
+            self.notes.append(f"  {word}  {task.label}: {record.error}; log: {folder / 'log.txt'}")
+        elif (value := record.score(*self.job.metric)) is not None:
+            rest += f", {metric} {value:.{decimals(metric)}f}"
+        self.settled += 1
+        self.failed += word == "failed"
+        left = self.total - self.settled
+        each = (time.monotonic() - self.began) / self.settled
+        far = f"{self.settled} of {self.total}" + (f", about {clock(each * left)} left" if left else "")
+        self.say(word, task, f"{rest} ({far})")
 
-    def stop(self, interrupts: Interrupts) -> None:
+    def say(self, word: str, task: Task, rest: str = "") -> None:
+        """Print a line about a run."""
+        print(f"{word:8}{task.id}  {task.label}{rest}", flush=True)
+
+    def stop(self) -> None:
         """End the trials: asked first, killed after a while or at the second interrupt. They can be resumed."""
         for one in self.started.values():
             one.end(signal.SIGTERM)
-        deadline = time.monotonic() + GRACE
+        deadline = time.monotonic() + signals.GRACE
         while any(one.process.is_alive() for one in self.started.values()):
-            if interrupts.again or time.monotonic() > deadline:
+            if len(self.asked) > 1 or time.monotonic() > deadline:
                 break
             time.sleep(POLL / 10)
         for one in self.started.values():
             one.end(signal.SIGKILL)
 
-    def report(self) -> int:
-        """Print how it went; return the status of the call."""
-        self.display.clear()
-        print(f"{self.job.name}: {self.display.done} of {self.display.total} runs done, {self.display.failed} failed")
-        for line in self.notes:
-            print(line)
-        if self.display.failed:
-            print("the same command again runs the failed ones again")
-        return int(self.display.failed > 0)
-
 
 def write_failure(task: Task, folder: Path, error: str) -> None:
-    """Write a record that says why there are no numbers.
-
-    Raises:
-        InputError: the folder cannot be written.
-    """
+    """Write a record that says why there are no numbers."""
     made = task.experiment
     config: dict[str, Any] = {"config": recorded(made), "config_hash": config_hash(made), "seed": made.seed}
     record = records.Record(protocol=made.protocol, id=task.id, status="failed", error=error, **config)
-    try:
-        files.write(folder / "record.json", records.dumps(record))
-    except OSError as problem:
-        raise files.unwritable(folder, problem) from None
+    files.write(folder / "record.json", records.dumps(record))
 
 
 def spawn(trial: Trial, arguments: tuple[Any, ...], threads: int) -> BaseProcess:
     """Start a trial in a fork of a process that has imported torch and the like, which takes seconds, once.
 
     That process, the fork server, has never touched CUDA. It may have been killed since the last trial: then another
-    one is started.
+    one is started. The signals that are for the launcher are blocked in it: while it imports, Ctrl-C would print a
+    traceback, and SLURM sends SIGUSR2, the warning before a time limit, to every process of a job.
     """
-    from multiprocessing import forkserver  # here, since Windows has none
+    from multiprocessing import forkserver, resource_tracker  # here, since Windows has none
 
+    settings = {
+        "OMP_NUM_THREADS": str(threads),  # for numpy's share; torch is told by the trial
+        "PYTHONSAFEPATH": "1",  # a study.py in the working directory is not this package
+        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # asking for GPUs must not initialise CUDA before the fork
+    }
+    before, blocked = dict(os.environ), (signal.SIGINT, signal.SIGUSR2)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([*(PRELOAD if trial is train else (trial.__module__,)), "study.sweep.trial"])
     for left in (2, 1, 0):
-        with _for_server(threads):
-            forkserver.ensure_running()
+        resource_tracker.ensure_running()  # its start unblocks SIGINT, so it comes first
+        os.environ.update(settings | before)
+        signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+        forkserver.ensure_running()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
+        for name in settings.keys() - before.keys():
+            del os.environ[name]
         process = context.Process(target=main, args=(trial, *arguments))
         try:
             process.start()
@@ -346,29 +332,3 @@ def spawn(trial: Trial, arguments: tuple[Any, ...], threads: int) -> BaseProcess
                 raise
             time.sleep(POLL)
     return process
-
-
-@contextmanager
-def _for_server(threads: int) -> Iterator[None]:
-    """Set what the fork server inherits: variables that its imports read, and the signals that are for the launcher.
-
-    The signals are blocked, not handled, since Ctrl-C while it imports would print a traceback. SLURM sends SIGUSR2,
-    the warning before a time limit, to every process of a job.
-    """
-    from multiprocessing import resource_tracker
-
-    settings = {
-        "OMP_NUM_THREADS": str(threads),  # for numpy's share; torch is told by the trial
-        "PYTHONSAFEPATH": "1",  # a study.py in the working directory is not this package
-        "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # asking for GPUs must not initialise CUDA before the fork
-    }
-    before, blocked = dict(os.environ), {signal.SIGINT, signal.SIGUSR2}
-    resource_tracker.ensure_running()  # its start unblocks SIGINT, so it comes first
-    os.environ.update({name: value for name, value in settings.items() if name not in before})
-    signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
-    try:
-        yield
-    finally:
-        os.environ.clear()
-        os.environ.update(before)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)

@@ -7,42 +7,35 @@ is refused.
 
 from __future__ import annotations
 
-import errno
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout, lock_descriptor
 
-from study import files
 from study.errors import BusyError, InputError
 
 FILE = "lease"
 PATIENCE = 0.25
 """Seconds in which a lock counts as passing: who looks at a lease has it for a moment, too."""
-LACKING = (errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOLCK)
-"""Errors of file systems without locks."""
 
 
-def acquire(folder: Path) -> FileLock | None:
-    """Take a run's lease, or return None where another process holds it.
+def acquire(folder: Path, patience: float = PATIENCE) -> FileLock | None:
+    """Take a run's lease, or return None if another process still holds it after so many seconds (-1: wait for it).
 
     Raises:
         InputError: the folder cannot be made or written, or its file system has no locks.
     """
-    lock = FileLock(folder / FILE, PATIENCE, thread_local=False, poll_interval=PATIENCE / 10, fallback_to_soft=False)
+    lock = FileLock(folder / FILE, patience, thread_local=False, poll_interval=0.025, fallback_to_soft=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout:
         return None
     except (OSError, NotImplementedError) as problem:
-        if isinstance(problem, OSError) and problem.errno not in LACKING:
-            raise files.unwritable(folder, problem) from None
-        remedy = "Mount it with locks, or give each machine a folder of its own with --runs, and seeds with --seeds."
-        raise InputError(f"{folder}: expected a file system with locks, got none. {remedy}") from None
+        why = problem.strerror if isinstance(problem, OSError) else problem
+        raise InputError(f"{folder}: cannot be written or locked ({why}). Choose another folder with --runs.") from None
     return lock
 
 
@@ -57,12 +50,8 @@ def holding(folder: Path, wait: bool = False) -> Iterator[None]:
     Raises:
         InputError: another process has the run, or the folder cannot be written.
     """
-    while (held := acquire(folder)) is None:
-        if not wait:
-            raise BusyError(
-                f"{folder}: another process runs this now. Wait for it, or choose another folder with --runs."
-            )
-        time.sleep(PATIENCE)
+    if (held := acquire(folder, -1 if wait else PATIENCE)) is None:
+        raise BusyError(f"{folder}: another process runs this now. Wait for it, or choose another folder with --runs.")
     try:
         yield
     finally:

@@ -14,7 +14,7 @@ from pydantic import Field
 from study.errors import InputError
 from study.sweep import engine, resources
 from study.sweep.resources import Asked, Plan, plural
-from study.sweep.signals import Interrupts, answer
+from study.sweep.signals import noted
 from study.tracking.view import PLACES
 
 RETRIES = 5
@@ -31,20 +31,18 @@ class Options(Asked):
 
 
 def plan(options: Options, address: str | None, commands: list[str], cores: int) -> Plan:
-    """Return the tasks that make runs, and lines that submit the command of each as a job of Ray."""
+    """Return the tasks that make runs, and lines that submit the command of each to the cluster of RAY_ADDRESS."""
     gpus = "1 GPU if the cluster has GPUs" if options.gpus is None else f"{options.gpus:g} GPU"
     where = f"the cluster at {address}" if address else "this machine"
     tasks = plural(len(commands), "task")
     words = f"Ray: {tasks} on {where}, each {options.cpus:g} CPU and {gpus}, up to {RETRIES} restarts"
-    host, port, _ = (address or "").partition(":")
-    to = f" --address=http://{host}:8265" if port else ""
     asked = f"--entrypoint-num-cpus={options.cpus:g} --entrypoint-num-gpus={options.gpus or 0:g}"
-    script = "\n".join(f"ray job submit --no-wait{to} {asked} -- {command}" for command in commands)
+    script = "\n".join(f"ray job submit --no-wait {asked} -- {command}" for command in commands)
     return Plan(words, script, max(int(cores // max(options.cpus, 0.01)), 1), options.cpus, options.gpus or 0)
 
 
 def run(job: engine.Job, options: Options, address: str | None) -> int:
-    """Make each run of a job as a task; return 0, or 130 or 143 if a signal ended it.
+    """Make each run of a job as a task; return 0, 1 if some have no record, 130 or 143 if a signal ended it.
 
     A worker or a node that is lost costs the runs under way there: Ray starts their tasks elsewhere, and each continues
     from its last checkpoint. The nodes share the folder of runs. Tasks end with this process, however it ends: Ray ends
@@ -54,32 +52,29 @@ def run(job: engine.Job, options: Options, address: str | None) -> int:
         InputError: no cluster answers at the address, or it never has the resources of one task.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    with Interrupts() as interrupts:
-        ray = _connected(address)
-        interrupts.take()  # Ray has handlers of its own
+    ray, out = _connected(address), job.out.resolve()
+    with noted() as asked:  # now, since Ray sets handlers of its own when it connects
         try:
             given = checked(options, job, ray.nodes())
             task = ray.remote(num_cpus=given.cpus, num_gpus=given.gpus, max_retries=RETRIES)(make)
-            alone = replace(job, out=job.out.resolve(), slots=1)
-            under_way = {task.remote(replace(alone, tasks=(one,)), given): one for one in job.tasks}
-            print(f"{job.name}: {len(under_way)} tasks, each {given.cpus:g} CPU and {given.gpus:g} GPU", flush=True)
-            while under_way:
-                (done, *_), _ = ray.wait(list(under_way))
-                one = under_way.pop(done)
-                try:
-                    how = "ended" if ray.get(done) == 0 else "failed"
-                except ray.exceptions.RayError as problem:
-                    how = f"failed ({_line(problem)})"
-                print(
-                    f"{len(job.tasks) - len(under_way)} of {len(job.tasks)}  {how}  {one.id}  {one.label}", flush=True
-                )
-        except KeyboardInterrupt:
-            answer("stopping the tasks; the same command again continues")
-            return interrupts.status
+            left = {task.remote(replace(job, out=out, slots=1, tasks=(one,)), given): one for one in job.tasks}
+            print(f"{job.name}: {len(left)} tasks, each {given.cpus:g} CPU and {given.gpus:g} GPU", flush=True)
+            while left and not asked:
+                for done in ray.wait(list(left), timeout=engine.POLL)[0]:
+                    one = left.pop(done)
+                    try:
+                        how = "ended" if ray.get(done) == 0 else "failed"
+                    except ray.exceptions.RayError as problem:
+                        how = f"failed ({_line(problem)})"
+                    print(f"{len(job.tasks) - len(left)} of {len(job.tasks)}  {how}  {one.id}  {one.label}", flush=True)
         finally:
-            interrupts.answering = True
             ray.shutdown()
-    return 0
+    if asked:
+        print("interrupted: the same command again continues")
+        return 128 + asked[0]
+    missing = job.due()
+    print(f"{job.name}: {len(job.tasks) - len(missing)} of {len(job.tasks)} runs there")
+    return int(bool(missing))
 
 
 def make(job: engine.Job, options: Options) -> int:
@@ -113,18 +108,18 @@ def checked(options: Options, job: engine.Job, nodes: Iterable[Mapping[str, Any]
     """Return the resources of a task.
 
     Raises:
-        InputError: no node has them.
+        InputError: no node has them. Ray would wait for such a node.
     """
-    there = [(node["Resources"].get("CPU", 0), node["Resources"].get("GPU", 0)) for node in nodes if node["Alive"]]
+    there = [node["Resources"] for node in nodes if node["Alive"]]
     if options.gpus is None:
         wanted = any(task.experiment.trainer.device != "cpu" for task in job.tasks)
-        options = options.model_copy(update={"gpus": float(wanted and any(gpus for _, gpus in there))})
-    if any(cpus >= options.cpus and gpus >= (options.gpus or 0) for cpus, gpus in there):
-        return options
-    found = "; ".join(dict.fromkeys(f"{cpus:g} CPU, {gpus:g} GPU" for cpus, gpus in there))
-    raise InputError(
-        f"--ray: no node has {options.cpus:g} CPU and {options.gpus:g} GPU; there is {found}. Ask for less."
-    )
+        options = options.model_copy(update={"gpus": float(wanted and any(node.get("GPU") for node in there))})
+    cpus, gpus = options.cpus, options.gpus or 0
+    if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in there):
+        raise InputError(
+            f"--ray: no node has {cpus:g} CPU and {gpus:g} GPU. Ask for less; `ray status` lists the nodes."
+        )
+    return options
 
 
 def _line(problem: BaseException) -> str:

@@ -126,13 +126,11 @@ def parse(kind: type[A], option: str, text: str | None) -> A:
     Raises:
         InputError: a part is no name=value, a name is unknown, or a value does not fit.
     """
-    given: dict[str, str] = {}
-    for part in text.split(",") if text else ():
-        name, _, value = part.strip().partition("=")
-        if not value or " " in value or name in given:
-            usage = (kind.__doc__ or "").splitlines()[0]
-            raise InputError(f"{option}: expected name=value, each name once, got {part!r}. {usage}")
-        given[name] = value
+    try:
+        given = dict(part.strip().split("=", 1) for part in text.split(",")) if text else {}
+    except ValueError:
+        usage = (kind.__doc__ or "").splitlines()[0]
+        raise InputError(f"{option}: expected name=value,name=value, got {text!r}. {usage}") from None
     try:
         return kind.model_validate(given)
     except ValidationError as error:

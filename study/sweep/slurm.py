@@ -4,28 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import json
-import re
 import shlex
 import signal
 import subprocess
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
-from study import files
 from study.errors import InputError
 from study.sweep import engine, resources
+from study.sweep.estimate import seconds_of
 from study.sweep.resources import PER_GPU, Asked, Plan, plural
 
 FOLDER = "slurm"
-"""Folder, beside those of the runs, of `JOBS` and of the scripts and logs of jobs."""
-JOBS = "jobs.jsonl"
-"""One line per submitted job: its id, and the identities of its runs."""
+"""Folder, beside those of the runs, of the scripts and logs of jobs."""
 WARNING = 120
 """Seconds before the time limit at which a job is told to stop its runs and to queue again."""
 TIMEOUTS = 1000
@@ -35,11 +30,9 @@ PATIENCE = 60.0
 
 
 def _minutes(text: str) -> int:
-    found = re.fullmatch(r"(\d{1,6})([mhd])", text, re.ASCII)
-    minutes = int(found[1]) * {"m": 1, "h": 60, "d": 1440}[found[2]] if found else 0
-    if minutes * 60 <= WARNING:
-        raise ValueError("expected a time from 3m with its unit, such as 90m, 4h or 2d")
-    return minutes
+    if (seconds := seconds_of(text)) <= WARNING:
+        raise ValueError(f"expected a time from 3m, got {text}")
+    return seconds // 60
 
 
 class Options(Asked):
@@ -99,62 +92,49 @@ class Runs:
 
 
 def run(todo: engine.Job, options: Options) -> int:
-    """Submit what is in no job that waits or runs.
+    """Submit the runs of a job as one array of `parallel` jobs, unless jobs of this sweep and folder wait or run.
 
     Raises:
         InputError: there is no SLURM here, or it refuses.
     """
-    known = queued(todo.out)
-    free = replace(todo, tasks=tuple(task for task in todo.tasks if task.id not in known))
-    if len(free.tasks) < len(todo.tasks):
-        print(f"{len(todo.tasks) - len(free.tasks)} runs are in jobs that wait or run; `squeue --me` lists them")
-    if free.tasks:
-        submit(free, options)
-        print(f"{todo.name}: {len(free.tasks)} runs in {options.plan(free, ()).words}, logs in {todo.out / FOLDER}")
-    print("the same command again submits what is due then, and --status shows the runs")
-    return 0
-
-
-def submit(job: engine.Job, options: Options) -> None:
-    """Submit the runs of a job as one array of `parallel` jobs.
-
-    Raises:
-        InputError: there is no SLURM here, or it refuses.
-    """
-    submitit, out = importlib.import_module("submitit"), job.out.resolve()
-    count = min(options.parallel, len(job.tasks))
-    parts = [replace(job, out=out, tasks=job.tasks[number::count]) for number in range(count)]
+    if waiting(todo):
+        print(f"{todo.name}: jobs of this sweep wait or run; `squeue --me` lists them, and --status shows the runs")
+        return 0
+    submitit, out = importlib.import_module("submitit"), todo.out.resolve()
+    count = min(options.parallel, len(todo.tasks))
+    parts = [replace(todo, out=out, tasks=todo.tasks[number::count]) for number in range(count)]
     try:
         executor = submitit.AutoExecutor(out / FOLDER, cluster="slurm", slurm_max_num_timeout=TIMEOUTS)
         executor.update_parameters(
-            name=job.name,
+            name=todo.name,
             timeout_min=options.time,
             gpus_per_node=options.gpus or None,
             cpus_per_task=options.cpus,
             slurm_signal_delay_s=WARNING,
             slurm_setup=["export PYTHONSAFEPATH=1"],  # a file study.py of the working directory is not the package
-            slurm_additional_parameters={**(options.model_extra or {}), "requeue": True},
+            slurm_additional_parameters={**(options.model_extra or {}), "requeue": True, "comment": _comment(todo)},
         )
         with contextlib.redirect_stderr(None):
-            jobs = executor.map_array(Runs(), parts)
+            executor.map_array(Runs(), parts)
     except Exception as problem:  # submitit has several for what sbatch may say
         said = [line for line in str(problem).splitlines() if line.startswith("sbatch: ")] or [str(problem)]
         why = " ".join(said[0].split())[:300]
         remedy = "Check --slurm, and that `sinfo` answers on this machine."
         raise InputError(f"--engine slurm: SLURM refuses ({why}). {remedy}") from None
-    for made, part in zip(jobs, parts, strict=True):
-        line = json.dumps({"job": made.job_id, "runs": [task.id for task in part.tasks]})
-        files.append(out / FOLDER / JOBS, f"{line}\n")
+    print(f"{todo.name}: {len(todo.tasks)} runs in {options.plan(todo, ()).words}, logs in {todo.out / FOLDER}")
+    print("the same command again submits what is due then, and --status shows the runs")
+    return 0
 
 
-def queued(out: Path) -> set[str]:
-    """Return the runs that are in a job that waits or runs, as squeue lists it; none where squeue does not answer."""
-    command = ["squeue", "--me", "--array", "--noheader", "--format=%i"]
+def waiting(job: engine.Job) -> bool:
+    """Return True if jobs of this sweep and folder wait or run, as squeue lists them; False if it does not answer."""
+    command = ["squeue", "--me", "--noheader", "--format=%k"]
     try:
-        alive = set(subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout.split())
+        return _comment(job) in subprocess.run(command, capture_output=True, text=True, timeout=60).stdout.splitlines()
     except (OSError, subprocess.SubprocessError):
-        return set()
-    journal = out / FOLDER / JOBS
-    lines = files.read_text(journal, below=out / FOLDER).splitlines() if journal.exists() else []
-    jobs = [json.loads(line) for line in lines if line.endswith("}")]  # another one was cut
-    return {run for job in jobs if job["job"] in alive for run in job["runs"]}
+        return False
+
+
+def _comment(job: engine.Job) -> str:
+    """Return the comment by which squeue tells whose a job is."""
+    return f"{job.name} in {job.out.resolve()}"

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import errno
 import faulthandler
-import math
 import os
 import re
 import shutil
@@ -16,12 +14,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import NoReturn
 
 from study import files, records
 from study.config import Experiment, account
-from study.errors import BUSY, UNWRITTEN, InputError
+from study.errors import BUSY, InputError
 from study.sweep import lease, signals
 
 Trial = Callable[[Experiment, Path], object]
@@ -30,7 +27,6 @@ WRONG = 2
 """Exit status of a trial with invalid input. It would fail again."""
 STOPPED = 128 + signal.SIGTERM
 """Exit status of a trial that was asked to end."""
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 ROOM = 2**20
 """Bytes that must be free, or the disk counts as full."""
 FOLDERS = re.compile(r"(?<![\w.])~?/(?:[^\s/'\":,;()]+/)+")
@@ -66,7 +62,7 @@ def record_of(
     Raises:
         InputError: another process has the run, or data, device or folder cannot be used, or the disk is full.
     """
-    if not in_sweep and records.state(folder) in ("finished", "diverged"):
+    if not in_sweep and not due(folder):
         return records.read(folder / "record.json")
     from study.pruning.run import run
 
@@ -78,22 +74,27 @@ def record_of(
             way = f"continues from {kept}" if kept.exists() else "starts again, since nothing was saved yet"
             print(f"study: stopped; the same command {way}", file=sys.stderr, flush=True)
             raise
-        except Exception as problem:
-            if not isinstance(problem, InputError) and is_full(folder, problem):
-                raise InputError(f"{folder}: the disk is full. Make room; the same command continues.") from None
+        except Exception:
+            check_room(folder)
             raise
 
 
-def due(folder: Path, since: float = math.inf) -> bool:
-    """Return True if a run must be started: it has no good record, nor a failed one that was written after `since`."""
-    found = records.state(folder)
-    if found == "failed":
-        with suppress(FileNotFoundError):
-            return (folder / "record.json").stat().st_mtime < since
-    return found not in ("finished", "diverged")
+def due(folder: Path) -> bool:
+    """Return True if a run has no good record: it is missing, was interrupted, or has failed."""
+    return records.state(folder) not in ("finished", "diverged")
 
 
-def main(trial: Trial, experiment: Experiment, folder: Path, environment: Mapping[str, str], since: float) -> NoReturn:
+def check_room(folder: Path) -> None:
+    """Look at the disk after a failure: libraries have errors of their own for a file that they cannot write.
+
+    Raises:
+        InputError: the disk is full.
+    """
+    if shutil.disk_usage(folder).free < ROOM:
+        raise InputError(f"{folder}: the disk is full. Make room; the same command continues.")
+
+
+def main(trial: Trial, experiment: Experiment, folder: Path, environment: Mapping[str, str]) -> NoReturn:
     """The process of one attempt. Its exit status: 0 there is a good record, 1 it failed, or one of those above.
 
     The last line of the log of a failed attempt is the reason.
@@ -102,39 +103,29 @@ def main(trial: Trial, experiment: Experiment, folder: Path, environment: Mappin
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher to answer
     with suppress(OSError):
         os.setpgid(0, 0)  # what a trial starts can be ended with it
-    asked = []
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        asked.append(number)
-        raise SystemExit(STOPPED)
-
-    signal.signal(signal.SIGTERM, stop)
     signals.with_parent()
-    try:
-        held = lease.acquire(folder)
-    except (InputError, OSError):
-        os._exit(UNWRITTEN)
-    if held is None:
-        sys.exit(BUSY)
-    code = 0
-    try:
-        if due(folder, since):
-            (folder / "record.json").unlink(missing_ok=True)
-            _redirect(folder / "log.txt")
-            for name in account.OF_A_PROCESS:  # of whoever called the launcher
-                os.environ.pop(name, None)
-            os.environ.update(environment)
-            trial(experiment, folder)
+    with signals.on_request() as asked:
+        try:
+            held = lease.acquire(folder)
+        except InputError:
+            sys.exit(WRONG)  # the launcher meets it too, and says it
+        if held is None:
+            sys.exit(BUSY)
+        try:
             if due(folder):
-                raise RuntimeError("the trial ended without a record")
-            for path in (folder / records.CHECKPOINT, *files.leftovers(folder)):  # of attempts that were killed
-                path.unlink(missing_ok=True)
-    except BaseException as problem:
-        code = STOPPED if asked else _explain(folder, problem)  # libraries may turn the stop into another exception
-    held.release()
-    if code == UNWRITTEN:
-        os._exit(code)  # an orderly end would write to the log
-    sys.exit(code)
+                (folder / "record.json").unlink(missing_ok=True)
+                _redirect(folder / "log.txt")
+                for name in account.OF_A_PROCESS:  # of whoever called the launcher
+                    os.environ.pop(name, None)
+                os.environ.update(environment)
+                trial(experiment, folder)
+                if due(folder):
+                    raise RuntimeError("the trial ended without a record")
+                for path in (folder / records.CHECKPOINT, *files.leftovers(folder)):  # of attempts that were killed
+                    path.unlink(missing_ok=True)
+        except BaseException as problem:
+            sys.exit(STOPPED if asked else _explain(folder, problem))
+        sys.exit(0)
 
 
 def _explain(folder: Path, problem: BaseException) -> int:
@@ -144,33 +135,16 @@ def _explain(folder: Path, problem: BaseException) -> int:
     with suppress(OSError):
         traceback.print_exception(problem)
         print(first if wrong else f"{type(problem).__name__}: {first}".removesuffix(": "), flush=True)
-    if is_full(folder, problem):
-        return UNWRITTEN
     return (WRONG if wrong else 1) if due(folder) else 0
-
-
-def is_full(folder: Path, problem: BaseException | None) -> bool:
-    """Return True if a disk without room, or one that is read-only, is behind a problem.
-
-    torch has errors of its own for a file that it cannot write.
-    """
-    while problem is not None:
-        if isinstance(problem, OSError) and problem.errno in FULL:
-            return True
-        problem = problem.__cause__ or problem.__context__
-    try:
-        return shutil.disk_usage(folder).free < ROOM
-    except OSError:
-        return False
 
 
 def cause(code: int | None, log: Path) -> str:
     """Return why a process ended without a record: the last line of this attempt in its log, and its status."""
     try:
-        lines = files.read_text(log, below=log.parent).strip().splitlines()
+        last = files.read_text(log, below=log.parent).rstrip().rpartition("\n")[2]
     except InputError:
-        lines = []
-    last = FOLDERS.sub("", lines[-1]) if lines and not lines[-1].startswith(HEADER) else ""
+        last = HEADER
+    last = "" if last.startswith(HEADER) else FOLDERS.sub("", last)
     if code in (1, WRONG) and last:
         return last[:LONGEST]
     why = f"ended with exit status {code} and no record"

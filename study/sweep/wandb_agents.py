@@ -12,29 +12,22 @@ import os
 import shlex
 import sys
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Sequence
 from dataclasses import replace
-from http.client import HTTPException
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import wandb
 
 from study import files, records
 from study.config import account
-from study.errors import InputError
-from study.sweep import engine, lease, signals
+from study.sweep import engine, signals
 from study.sweep.file import read_file
 from study.sweep.resources import Resources, Slot
 from study.sweep.spec import Spec
+from study.tracking.tracker import online
 
 POLL = 1.0
-IDLE = 300.0
-"""Seconds without a run after which agents are taken for forgotten by the server."""
-ANSWER = 5.0
-"""Seconds that the server has to answer: the client itself would try for minutes."""
+"""Seconds between two looks at the agents."""
 
 
 def run(spec: Spec, job: engine.Job, here: Resources) -> int:
@@ -46,33 +39,24 @@ def run(spec: Spec, job: engine.Job, here: Resources) -> int:
     for task in job.due():  # a user asks for those that W&B has stopped
         (job.out / task.id / records.STOPPED).unlink(missing_ok=True)
     layout = job.layout(here)[: len(job.due())]
-    try:
-        _check_account()
+    with online():
         sweep, new = _sweep(spec, job.out)
-    except (wandb.Error, ValueError) as problem:
-        what, host = " ".join(str(problem).split()), os.environ.get("WANDB_BASE_URL") or "W&B"
-        raise InputError(f"--engine wandb: {host} refuses ({what}). Check the key and WANDB_ENTITY.") from None
     if new:
         told = here.describe(layout, [task.experiment for task in job.tasks])
         print(f"{len(layout)} agents, {told}; logs in {job.out / 'agents'}", flush=True)
-        with signals.Interrupts() as interrupts:
+        with signals.noted() as asked:
             (job.out / "agents").mkdir(parents=True, exist_ok=True)
             start, out = multiprocessing.get_context("spawn").Process, job.out.resolve()
             agents = [start(target=agent, args=(sweep, out, *one)) for one in enumerate(layout)]
             for one in agents:
                 one.start()
-            with contextlib.suppress(KeyboardInterrupt):
-                _watch(job, agents)
-            interrupts.answering = True
+            while not asked and any(one.is_alive() for one in agents):
+                time.sleep(POLL)
             for one in agents:
-                one.kill()
-                one.join()
-            deadline = time.monotonic() + 2 * signals.GRACE  # their runs end when their agent is gone
-            while time.monotonic() < deadline and any(lease.held(job.out / task.id) for task in job.tasks):
-                time.sleep(POLL / 10)
-        if interrupts.status:
-            signals.answer("interrupted: the same command again continues this sweep")
-            return interrupts.status
+                one.kill()  # its run ends with it
+        if asked:
+            print("interrupted: the same command again continues this sweep")
+            return 128 + asked[0]
     names = ("WANDB_ENTITY", "WANDB_PROJECT", "WANDB_SWEEP_ID")
     named = {"WANDB_MODE": "online", **dict(zip(names, sweep.split("/"), strict=True))}
     left = tuple(task for task in job.tasks if not (job.out / task.id / records.STOPPED).exists())
@@ -89,35 +73,18 @@ def script(spec: Spec, out: Path, layout: Sequence[Slot]) -> str:
     return "\n".join([create, *(f'env {runs}{gpu} wandb agent "$sweep" &' for gpu in gpus), "wait"])
 
 
-def _check_account() -> None:
-    """Refuse to start without an account and a server that answers."""
-    instead = "or leave --engine wandb out: sweeps need neither account nor network."
-    if (mode := os.environ.get("WANDB_MODE", "online")) != "online":
-        raise InputError(f"--engine wandb: WANDB_MODE is {mode}, not online. Unset it, {instead}")
-    known, host = account.signed_in(), str(wandb.setup().settings.base_url)
-    if not known:
-        raise InputError(f"--engine wandb: no key for {host}. Call `wandb login`, set WANDB_API_KEY, {instead}")
-    try:
-        with contextlib.suppress(urllib.error.HTTPError):  # an answer
-            urllib.request.urlopen(host, timeout=ANSWER).close()
-    except (OSError, ValueError, HTTPException) as problem:
-        raise InputError(f"--engine wandb: {host} does not answer ({problem}). Try again later, {instead}") from None
-
-
 def _sweep(spec: Spec, out: Path) -> tuple[str, bool]:
     """Return the sweep of this file on the server as entity/project/id, and whether it has just been made."""
-    known, entity = out / f"wandb-sweep-{spec.sweep_id}", wandb.Api().default_entity
+    known = out / f"wandb-sweep-{spec.sweep_id}"
     if known.exists():
         path = files.read_text(known, below=out).strip()
         with contextlib.suppress(wandb.Error, ValueError):  # not there any more
             print(f"continuing the sweep {wandb.Api().sweep(path).url}", flush=True)  # type: ignore[no-untyped-call]
             return path, False
     tree = read_file(spec.path)
-    where = next(cell.experiment.tracking for cell in spec.cells if cell.experiment)
-    project = os.environ.get("WANDB_PROJECT") or tree.get("project") or where.project
-    owner = os.environ.get("WANDB_ENTITY") or tree.get("entity") or where.entity
-    name = wandb.sweep(tree, entity=owner, project=project)  # prints the address, and sets the variables
-    path = f"{os.environ.get('WANDB_ENTITY') or entity}/{os.environ['WANDB_PROJECT']}/{name}"
+    project = os.environ.get("WANDB_PROJECT") or tree.get("project") or account.PROJECT
+    entity = os.environ.get("WANDB_ENTITY") or tree.get("entity") or wandb.Api().default_entity
+    path = f"{entity}/{project}/{wandb.sweep(tree, entity=entity, project=project)}"  # prints the address
     files.write(known, path + "\n")
     return path, True
 
@@ -136,19 +103,3 @@ def agent(sweep: str, out: Path, number: int, slot: Slot) -> None:
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
     wandb.agent(sweep)
-
-
-def _watch(job: engine.Job, agents: Sequence[BaseProcess]) -> None:
-    """Return when every agent has ended, or they have nothing to do any more."""
-    told, heard = "", time.monotonic()
-    while any(agent.is_alive() for agent in agents):
-        left = job.due()
-        running = sum(lease.held(job.out / task.id) for task in left)
-        line = f"{len(job.tasks) - len(left)} of {len(job.tasks)} done, {running} running"
-        if line != told:
-            print(line, flush=True)
-        told, heard = line, time.monotonic() if running else heard
-        if time.monotonic() - heard > IDLE:
-            print(f"the server has had nothing to do for {len(agents)} agents for {IDLE:.0f} s, so they end")
-            return
-        time.sleep(POLL)

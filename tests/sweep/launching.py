@@ -101,7 +101,7 @@ def descendants(pid):
 if __name__ == "__main__":
     file, out, trial, slots = sys.argv[1:]
     if trial == "stubborn":
-        signals.GRACE = engine.GRACE = 600  # what ends before is ended by the second interrupt
+        signals.GRACE = 600  # what ends before is ended by the second interrupt
     code = run_sweep(load(Path(file)), Path(out), int(slots), getattr(sweep_trials, trial))
     heavy = {"torch", "wandb", "pytorch_lightning", "ray", "submitit"} & set(sys.modules)
     print("heavy:", *sorted(heavy), flush=True)

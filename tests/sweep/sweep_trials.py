@@ -30,11 +30,6 @@ def say(folder: Path) -> None:
         pipe.write("x")
 
 
-def journal_of(folder: Path) -> Counter[str]:
-    """The journal of a run's folder, which may not have begun."""
-    return journal(folder.parent) if (folder.parent / "journal").exists() else Counter()
-
-
 def journal(folder: Path) -> Counter[str]:
     """Return the lines of the journal of a folder of runs, with their numbers."""
     return Counter((folder / "journal").read_text().splitlines())
@@ -77,11 +72,6 @@ def fated(experiment: Experiment, folder: Path) -> None:
             finish(experiment, folder)
 
 
-def mended(experiment: Experiment, folder: Path) -> None:
-    note(folder, f"again {experiment.seed}")
-    finish(experiment, folder)
-
-
 def telling(experiment: Experiment, folder: Path) -> None:
     """Write down what a trial finds."""
     found = {name: value for name, value in os.environ.items() if name.startswith("WANDB_")}
@@ -103,43 +93,24 @@ def together(experiment: Experiment, folder: Path) -> None:
     finish(experiment, folder)
 
 
-def interruptible(experiment: Experiment, folder: Path) -> None:
-    """The first attempt leaves a checkpoint, says so and waits to be stopped; the next one finds it and finishes."""
-    _waiting_once(experiment, folder, experiment.seed > 1)
-
-
 def stoppable(experiment: Experiment, folder: Path) -> None:
-    """The same for seeds 1 and 2; the others finish at once."""
-    _waiting_once(experiment, folder, experiment.seed <= 2)
+    """The first attempt of seeds 1 and 2 leaves a checkpoint, says so and waits; the next one finishes."""
+    checkpoint = folder / "checkpoint"
+    note(folder, f"{experiment.seed} {'resumed' if checkpoint.exists() else 'new'}")
+    if experiment.seed <= 2 and not checkpoint.exists():
+        checkpoint.write_text(str(multiprocessing.parent_process().pid))
+        say(folder)
+        time.sleep(600)
+    finish(experiment, folder)
 
 
 def removed(experiment: Experiment, folder: Path) -> None:
     """The folder of seed 1 is removed under its first attempt, which then cannot write."""
-    first = experiment.seed == 1 and journal_of(folder)["1"] == 0
     note(folder, f"{experiment.seed}")
-    if first:
+    if journal(folder.parent)["1"] == experiment.seed == 1:
         shutil.rmtree(folder)
         say(folder)
         (folder / "history.jsonl").write_text("")
-    finish(experiment, folder)
-
-
-def second_call(experiment: Experiment, folder: Path) -> None:
-    """Seed 2 fails in its first attempt."""
-    note(folder, f"seed {experiment.seed}")
-    if experiment.seed == 2 and not (folder / "failed").exists():
-        (folder / "failed").touch()
-        raise RuntimeError("once")
-    finish(experiment, folder)
-
-
-def _waiting_once(experiment: Experiment, folder: Path, waits: bool) -> None:
-    checkpoint = folder / "checkpoint"
-    note(folder, f"{experiment.seed} {'resumed' if checkpoint.exists() else 'new'}")
-    if waits and not checkpoint.exists():
-        checkpoint.write_text(str(multiprocessing.parent_process().pid))
-        say(folder)
-        time.sleep(600)
     finish(experiment, folder)
 
 

@@ -7,7 +7,7 @@ from study.__main__ import main
 
 def test_the_command_lists_and_narrows(file, out, capsys):
     path = str(file(1, 2, 3))
-    assert main(["sweep", path, "--runs", str(out), "--dry-run", "--seeds", "2,3", "--limit", "1"]) == 0
+    assert main(["sweep", path, "--runs", str(out), "--dry-run", "--seeds", "2"]) == 0
     printed = capsys.readouterr().out
     assert "seed=2" in printed
     assert "seed=3" not in printed
@@ -31,7 +31,7 @@ BAD = {
     ("--only", "zebra"): "no run of",
     ("--only", "seed=1", "--only", "seed=2"): "'seed=1' and 'seed=2'",
     ("--retries=-1",): "--retries",
-    ("--time-limit=0s",): "expected a time from 1s",
+    ("--time-limit=0s",): "expected a time such as 90s",
 }
 
 
