@@ -116,7 +116,10 @@ def run(job: Job, here: Resources) -> int:
         return 0
     layout = job.layout(here)
     told = here.describe(layout, [task.experiment for task in todo])
-    print(f"{job.name}: {len(todo)} of {len(job.tasks)} runs to do, {told}, in {job.out}", flush=True)
+    print(
+        f"{job.name}: {len(todo)} of {len(job.tasks)} runs to do, {told}, in {job.out}; log.txt of a run shows its steps",
+        flush=True,
+    )
     with signals.noted() as asked:
         return Launcher(job, todo, layout, asked).run()
 
@@ -163,7 +166,7 @@ class Launcher:
 
         Raises:
             InputError: the disk is full, or a run's folder cannot be read.
-        OSError: it cannot be written.
+            OSError: it cannot be written.
         """
         try:
             while (self.pending or self.started) and not self.asked:
