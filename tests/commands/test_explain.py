@@ -11,7 +11,6 @@ import pytest
 from study.__main__ import main
 from study.config import experiment_from
 from study.config.mechanisms import AXES
-from study.models import build
 from study.models.catalogue import MARKER, PAGE, markdown
 from study.models.cost import cost
 from study.training.batches import sizes_for
@@ -58,12 +57,6 @@ def test_what_is_chosen_is_one_value_and_adds_to_the_loss(
     )
 
 
-def test_what_is_over_scaled_is_called_so(capsys: pytest.CaptureFixture[str]) -> None:
-    scaled = ("--model.attention.score", "additive", "--model.attention.scale")
-    assert "over-scaled, a control: e without 1/d starts" in explained(capsys, *scaled, "inverse")
-    assert "over-scaled" not in explained(capsys, *scaled, "learned")
-
-
 def test_a_configuration_in_formulas(capsys: pytest.CaptureFixture[str]) -> None:
     told = explained(capsys, "--preset", "luong2015_local_p", "--model.attention.window", "3")
     for line in (
@@ -81,16 +74,6 @@ def test_a_configuration_in_formulas(capsys: pytest.CaptureFixture[str]) -> None
         "o = Σ_s a_s v_s",
         "c = o",
     )
-
-
-def test_what_it_counts_is_what_is_built(capsys: pytest.CaptureFixture[str]) -> None:
-    told = explained(capsys, "--model.attention.score", "additive", "--model.attention.maps", "separate")
-    overrides = {"model.attention.score": "additive", "model.attention.maps": "separate"} | SMALL
-    experiment = experiment_from(overrides)
-    sizes = sizes_for(experiment.data)
-    assert "q = W_Q x" in told
-    model = build(experiment.model, sizes.vocabulary, 1, sizes.lengths)
-    assert re.search(rf"^total +{sum(p.numel() for p in model.parameters())} ", told, re.MULTILINE)
 
 
 def test_a_record_holds_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
