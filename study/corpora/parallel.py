@@ -111,7 +111,7 @@ class Files(Section):
     def _splits(self) -> dict[str, list[Pair]]:
         if not (given := self.folder or os.environ.get(FOLDER)):
             raise InputError(
-                f"expected the folder of the text, got none. Give data.folder (--data-folder), or set {FOLDER}."
+                f"expected the folder of the text, got none. Give data.folder (--data of show, rerun), or set {FOLDER}."
             )
         found = find(Path(given).expanduser().absolute(), self.source, self.target)
         tests = [name for name in found if name not in ("train", "valid")] if self.tests is None else self.tests.split()
