@@ -27,7 +27,7 @@ def test_a_corpus_has_the_splits_and_the_gold_that_its_section_states(kind: type
         has["contrasts"] = bool(corpus.contrasts) and split == "pronoun"
         assert section.offers(split) == {name for name, there in has.items() if there}
     assert section.at_hand()
-    assert (section.tier, section.chance() is None) == ("embedded", section.sentences)
+    assert section.tier == "embedded"
 
 
 def test_the_names_of_scores_follow_from_corpus_and_split() -> None:

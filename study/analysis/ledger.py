@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -73,19 +72,6 @@ def short_names(runs: pd.DataFrame) -> dict[str, str]:
         ending.setdefault(re.split("[./]", name)[-1], []).append(name)
     usual = {end: [start + end for start in USUAL if start + end in some] or some for end, some in ending.items()}
     return {end: some[0] for end, some in usual.items() if len(some) == 1} | {name: name for name in map(str, runs)}
-
-
-def column(runs: pd.DataFrame, name: str) -> str:
-    """Return the column of a name; see `short_names`.
-
-    Raises:
-        InputError: there is none, or several.
-    """
-    known = short_names(runs)
-    if name not in known:
-        hint = f"The nearest: {near}. " if (near := ", ".join(difflib.get_close_matches(name, known))) else ""
-        raise InputError(f"{name}: expected a column of the runs, got another. {hint}`study ls runs --csv` prints all.")
-    return known[name]
 
 
 def query(runs: pd.DataFrame, condition: str) -> tuple[pd.DataFrame, list[str]]:

@@ -93,10 +93,6 @@ class Table:
         """The numbers, one line a row."""
         return self.frame.to_csv(index=False, lineterminator="\n")
 
-    def records_json(self) -> str:
-        """Return the numbers as a JSON list with an object per row, with the columns of the CSV as keys."""
-        return self.frame.to_json(orient="records", force_ascii=False, indent=1) + "\n"
-
     def markdown(self) -> str:
         """Return a GitHub table per block, notes below. A notebook shows it."""
         import pandas as pd

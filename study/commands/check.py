@@ -14,11 +14,15 @@ possible one, counted in tokens between blanks.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
-from study.commands.options import Parser
+from study.commands.options import Parser, say, table_lines
 from study.config import plugins
+from study.corpora import mean_words
+from study.corpora.parallel import Rows, content, find, read
 from study.errors import InputError
 
 
@@ -26,21 +30,18 @@ def main(argv: Sequence[str]) -> int:
     """Run the verb; return the exit status.
 
     Raises:
-        InputError: a wrong option, or a file or class that cannot be used.
+        InputError: a wrong option, or a file, class or folder that cannot be used.
     """
     parser = Parser(prog="study check", description=__doc__)
     text = "a Python file, and the class if it has several; or a folder of text"
     parser.add_argument("mechanism", metavar="FILE.py[:CLASS]|FOLDER", help=text)
     for name, text in (("source", "source language of text: the ending of its files, as cs"), ("target", "its target")):
         parser.add_argument(f"--{name}", metavar="LANGUAGE", help=text)
-    parser.add_argument("--all", action="store_true", help="print every problem of text (default: the first ones)")
     args = parser.parse_args(argv)
     if (folder := Path(args.mechanism)).is_dir():
-        from study.commands import own_text
-
         if args.source is None or args.target is None:
             raise InputError("--source, --target: expected two languages, got none. They are the endings of the files.")
-        return own_text.check(folder, args.source, args.target, args.all)
+        return _check_text(folder, args.source, args.target)
     try:
         plugin = plugins.read(args.mechanism)
     except ValueError as problem:
@@ -63,3 +64,41 @@ def main(argv: Sequence[str]) -> int:
     fails = "1 check fails" if failed == 1 else f"{failed} checks fail"
     print(fails if failed else f"all checks pass; use it with --{field} {args.mechanism}")
     return min(failed, 1)
+
+
+def _check_text(folder: Path, source: str, target: str) -> int:
+    """Print a table of the splits and all that cannot be used; return the exit status."""
+    if not (found := find(folder, source, target)):
+        names = f"train.{source} and train.{target}, or train.tsv"
+        raise InputError(f"{folder}: expected files such as {names}, got none. Check --source and --target.")
+    rows = {name: read(split) for name, split in found.items()}
+    say(f"{folder}: {source} → {target}", *table_lines([_row(name, rows) for name in rows]))
+    say("words: mean of a sentence; repeated: pairs that stand above in the split; same: source and target are equal")
+    problems = [problem for one in rows.values() for problem in one.problems]
+    problems += [f"{folder}: expected a split {name}, got none." for name in ("train", "valid") if name not in rows]
+    if not rows.keys() - {"train", "valid"}:
+        problems.append(f"{folder}: expected a test split beside train and valid, got none.")
+    if problems:
+        say(*(f"  {problem}" for problem in problems))
+        print(f"study: {len(problems)} problems; training refuses this text until they are mended", file=sys.stderr)
+        return 2
+    flags = f"--data.name files --data.folder {folder} --data.source {source} --data.target {target}"
+    say(f"content {content({name: one.pairs for name, one in rows.items()})}: usable with {flags}")
+    return 0
+
+
+def _row(name: str, rows: Mapping[str, Rows]) -> dict[str, Any]:
+    pairs = [(pair.source, pair.target) for pair in rows[name].pairs]
+    train = rows[name if "train" not in rows else "train"].pairs
+    sources = {pair.source for pair in train}
+    return {
+        "split": name,
+        "pairs": len(pairs),
+        "source words": mean_words(source for source, _ in pairs),
+        "target words": mean_words(target for _, target in pairs),
+        "repeated": len(pairs) - len(set(pairs)),
+        "same": sum(source == target for source, target in pairs),
+        "source in train": None if name == "train" else sum(source in sources for source, _ in pairs),
+        "gold": "yes" if pairs and rows[name].pairs[0].alignment is not None else "no",
+        "problems": len(rows[name].problems),
+    }

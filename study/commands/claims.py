@@ -35,19 +35,16 @@ def main(argv: Sequence[str]) -> int:
     add("claim", nargs="*", metavar="N", help="number or name of a claim; repeatable (default: all claims)")
     parser.share("--results", "--runs", "--claims")
     add("--all", action="store_true", help="print every contrast of a claim (default: at most 40 lines)")
-    parser.share("--json")
     args = parser.parse_args(argv)
     runs = folder(args.runs or args.results or results_folder(), "--runs" if args.runs else "--results")
     from study.analysis.runs import Runs
-    from study.claims import costs, page, schema, table
+    from study.claims import costs, page, schema
     from study.claims.evaluate import evaluate
 
     measured = costs.read(None if args.runs else runs / "benchmarks")
     found = Runs(runs, sweeps_folder())
     rows = evaluate(schema.read_all(args.claims), found, measured, args.claim)
-    if args.json:
-        print((table.contrasts_table if args.claim else table.summary_table)(rows).records_json(), end="")
-    elif args.claim or args.all:
+    if args.claim or args.all:
         say(*page.lines(rows, args.all))
     else:
         width = shutil.get_terminal_size((100, 24)).columns

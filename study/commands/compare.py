@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from study import api, attention_map
-from study.commands.options import Parser, place, print_frame, say, table_lines, write_picture
+from study.commands.options import Parser, place, say, table_lines, write_picture
 from study.errors import InputError
 from study.run_names import RUN
 
@@ -35,24 +35,23 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser(prog="study compare", description=__doc__)
     text = f"{RUN}; last, if you like, a source sentence of two words or more, in quotes"
     parser.add_argument("run", nargs="+", metavar="RUN", help=text)
-    parser.share("--plot", "--beam", "--site", "--layer", "--head", "--json", "--runs")
+    parser.share("--plot", "--beam", "--site", "--layer", "--head", "--runs")
     args = parser.parse_args(argv)
     sentence = args.run.pop() if len(args.run[-1].split()) > 1 else None
     least = 1 if sentence else 2
     if not least <= len(args.run) <= MOST:
         raise InputError(f"RUN: expected {least} to {MOST} runs, got {len(args.run)}. See `study compare --help`.")
-    if args.plot and (args.json or not sentence):
-        raise InputError("--plot: expected with a sentence of two words or more, without --json. Give one in quotes.")
+    if args.plot and not sentence:
+        raise InputError("--plot: expected with a sentence of two words or more, got none. Give one in quotes.")
     runs = [api.load(name, runs=args.runs) for name in args.run]
-    if sentence and not args.json:
+    if sentence:
         _side_by_side(runs, sentence, args)
         return 0
-    frame = api.compare(runs, sentence, **place(args))
-    if not print_frame(frame, args):
-        ids = list(dict.fromkeys(run.id for run in runs))
-        say(*(f"{number}  {identity}" for number, identity in enumerate(ids, 1)), "")
-        numbered = frame.rename(columns={identity: str(number) for number, identity in enumerate(ids, 1)})
-        say(*table_lines(numbered.to_dict("records")) if len(frame) else ["no difference"])
+    frame = api.compare(runs)
+    ids = list(dict.fromkeys(run.id for run in runs))
+    say(*(f"{number}  {identity}" for number, identity in enumerate(ids, 1)), "")
+    numbered = frame.rename(columns={identity: str(number) for number, identity in enumerate(ids, 1)})
+    say(*table_lines(numbered.to_dict("records")) if len(frame) else ["no difference"])
     return 0
 
 

@@ -22,7 +22,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from study.commands.options import Parser, folder, print_frame, runs_folder, say, table_lines
+from study.commands.options import Parser, folder, runs_folder, say, table_lines
 from study.errors import InputError
 from study.run_names import stores, sweeps_folder
 
@@ -31,7 +31,9 @@ if TYPE_CHECKING:
 
 SCORES = ("exact", "bleu")
 MOST = 40
-"""Rows of the text."""
+"""Runs that the text has."""
+FIELDS = ("field", "short", "default")
+"""Columns of fields that the text has."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -44,23 +46,24 @@ def main(argv: Sequence[str]) -> int:
     add = parser.add_argument
     add("what", choices=("runs", *LISTERS), metavar="WHAT", help="runs, sweeps, presets, fields, scores or corpora")
     add("--query", metavar="EXPR", help="only runs that meet this condition")
-    add("--sort", metavar="COLUMN", help="sort runs by this column; -COLUMN: the largest first (write --sort=-COLUMN)")
-    parser.share("--json", "--csv", "--runs")
+    parser.share("--csv", "--runs")
     args = parser.parse_args(argv)
     if args.what == "runs":
         table, shown = _runs(args)
-        rows: list[dict[Any, Any]] = table[shown].head(MOST).to_dict("records")
-    elif args.query or args.sort or args.runs:
-        raise InputError(f"--query, --sort, --runs: expected with `study ls runs`, got {args.what}. Remove them.")
+    elif args.query or args.runs:
+        raise InputError(f"--query, --runs: expected with `study ls runs`, got {args.what}. Remove them.")
     else:
         import pandas as pd
 
-        rows = [*LISTERS[args.what](args)]
-        table = pd.DataFrame(rows, dtype=object)
-    if not print_frame(table, args):
-        say(*table_lines(rows) if rows else [f"no {args.what}"])
-        if len(rows) < len(table):
-            say(f"and {len(table) - len(rows)} more of {len(table)}; choose with --query, or print all with --csv")
+        table = pd.DataFrame(LISTERS[args.what]())
+        shown = list(FIELDS if args.what == "fields" else map(str, table))
+    if args.csv:
+        print(table.to_csv(index=False, lineterminator="\n"), end="")
+        return 0
+    rows = table[shown].head(MOST if args.what == "runs" else len(table)).to_dict("records")
+    say(*table_lines(rows) if rows else [f"no {args.what}"])
+    if len(rows) < len(table):
+        say(f"and {len(table) - len(rows)} more of {len(table)}; choose with --query, or print all with --csv")
     return 0
 
 
@@ -69,21 +72,17 @@ def _runs(args: Namespace) -> tuple[pd.DataFrame, list[str]]:
     from study.analysis import ledger
 
     runs = runs_folder(args.runs) if args.runs is None else folder(args.runs, "--runs")
-    few = not (args.query or args.sort or args.csv or args.json)
+    few = not (args.query or args.csv)
     table = ledger.table(stores(runs), *((["status"], SCORES) if few else ()))
     named: list[str] = []
     if args.query:
         table, named = ledger.query(table, args.query)
-    if args.sort:
-        by = ledger.column(table, args.sort.removeprefix("-"))
-        table = table.sort_values(by, ascending=by == args.sort or not args.sort.startswith("-"), kind="stable")
-        named.append(by)
     tests = sorted(name for name in map(str, table) if name.startswith("test") and name.split("/")[1] in SCORES)
     usual = ["id", "status", "started_utc", *tests[: len(SCORES)], *named]
     return table, [name for name in dict.fromkeys(usual) if name in table]
 
 
-def _sweeps(args: Namespace) -> Iterator[dict[str, Any]]:
+def _sweeps() -> Iterator[dict[str, Any]]:
     from study.sweep.spec import load
 
     for path in sorted(sweeps_folder().glob("*.yaml")):
@@ -92,7 +91,7 @@ def _sweeps(args: Namespace) -> Iterator[dict[str, Any]]:
         yield {"file": str(path), **sizes, "metric": "/".join(spec.metric), "description": spec.description}
 
 
-def _presets(args: Namespace) -> Iterator[dict[str, Any]]:
+def _presets() -> Iterator[dict[str, Any]]:
     from study.config import TEXTBOOK
 
     for name, arm in TEXTBOOK.items():
@@ -100,29 +99,29 @@ def _presets(args: Namespace) -> Iterator[dict[str, Any]]:
         yield {"preset": name, **fields, "source": arm.source, "differs": arm.differs}
 
 
-def _fields(args: Namespace) -> Iterator[dict[str, Any]]:
+def _fields() -> Iterator[dict[str, Any]]:
     from study.config.fields import rows
     from study.sweep.fields import short_name
 
     for row in rows():
-        first = {"field": row["field"], "short": short_name(row["field"]), "default": row["default"]}
-        yield first | row if args.json or args.csv else first
+        yield {"field": row["field"], "short": short_name(row["field"])} | row
 
 
-def _scores(args: Namespace) -> Iterator[dict[str, Any]]:
+def _scores() -> Iterator[dict[str, Any]]:
     from study import metrics
 
     known = dict.fromkeys(name for section in _sections() for name in metrics.names(section))
     for score, one in metrics.METRICS.items():
         splits = [split for split, metric in (name.split("/") for name in known) if metric == score]
         if splits:
-            yield {"score": score, "name": one.full_title, "goal": one.goal, "splits": splits, "meaning": one.meaning}
+            where = ", ".join(splits)
+            yield {"score": score, "name": one.full_title, "goal": one.goal, "splits": where, "meaning": one.meaning}
 
 
-def _corpora(args: Namespace) -> Iterator[dict[str, Any]]:
+def _corpora() -> Iterator[dict[str, Any]]:
     for section in _sections():
         task = " ".join((type(section).__doc__ or "").split("\n\n")[0].split())
-        yield {"name": section.name, "splits": ["train", *section.scored], "task": task}
+        yield {"name": section.name, "splits": ", ".join(["train", *section.scored]), "task": task}
 
 
 def _sections() -> list[Any]:
@@ -131,7 +130,7 @@ def _sections() -> list[Any]:
     return [kind.example() for kind in KINDS.values()]
 
 
-LISTERS: dict[str, Callable[[Namespace], Iterator[dict[str, Any]]]] = {
+LISTERS: dict[str, Callable[[], Iterator[dict[str, Any]]]] = {
     "sweeps": _sweeps,
     "presets": _presets,
     "fields": _fields,

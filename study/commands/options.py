@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import difflib
-import json
 import shlex
 import shutil
 import sys
@@ -18,7 +17,6 @@ from study.run_names import RUN
 from study.store import runs_folder as runs_folder
 
 if TYPE_CHECKING:
-    import pandas as pd
     from matplotlib.figure import Figure
 
 
@@ -88,8 +86,8 @@ SHARED: dict[str, dict[str, Any]] = {
     "--site": {"choices": SITES, "default": "cross", "help": "attention site (default: cross)"},
     "--layer": {"type": natural, "metavar": "N", "help": "layer, from 0 (default: the last)"},
     "--head": {"type": natural, "metavar": "N", "help": "head, from 0 (default: the mean over heads)"},
-    "--json": {"action": "store_true", "help": "print JSON"},
-    "--csv": {"action": "store_true", "help": "print CSV"},
+    "--data": {"type": Path, "metavar": "DIR", "help": "folder of the corpus, if it is Multi30k or text of your own"},
+    "--csv": {"action": "store_true", "help": "print CSV, with all rows and columns"},
 }
 """Option ↦ arguments of `add_argument`, the same for every verb that has it."""
 
@@ -129,22 +127,6 @@ def write_picture(figure: Figure, path: Path) -> None:
 def place(args: argparse.Namespace) -> dict[str, Any]:
     """Return --beam, --site, --layer and --head, as `Run.translate` takes them."""
     return {name: getattr(args, name) for name in ("beam", "site", "layer", "head")}
-
-
-def print_frame(frame: pd.DataFrame, args: argparse.Namespace) -> bool:
-    """Print a table as --json or --csv wants it; False if neither is given."""
-    if args.json:
-        print_json(json.loads(frame.to_json(orient="records")))
-        return True
-    if vars(args).get("csv"):
-        print(frame.to_csv(index=False, lineterminator="\n"), end="")
-        return True
-    return False
-
-
-def print_json(tree: Any) -> None:
-    """Print data as JSON."""
-    print(json.dumps(tree, ensure_ascii=False, indent=1))
 
 
 def say(*lines: str) -> None:

@@ -7,8 +7,7 @@ With --figures, draw the figures of the study instead, from the published runs o
 is written as .svg and .png, with its numbers as .csv. A figure whose sweep has no runs is left out, and a line names
 it.
 
-Output goes to --out (default: RUNS/report/NAME, of figures RUNS/report/figures). With --json, the rows of the table are
-printed with the keys of table.csv, and nothing is written.
+Output goes to --out (default: RUNS/report/NAME, of figures RUNS/report/figures).
 """
 
 from __future__ import annotations
@@ -30,26 +29,21 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("sweep", nargs="?", **SHARED["sweep"])
     text = "draw these figures of the study (no name: all)"
     parser.add_argument("--figures", nargs="*", metavar="NAME", help=text)
-    parser.share("--runs", "--json", "--out")
+    parser.share("--runs", "--out")
     args = parser.parse_args(argv)
     if (args.sweep is None) == (args.figures is None):
         raise InputError("SWEEP: expected a sweep, or --figures, got neither or both. See `study report --help`.")
-    from study.analysis.runs import Runs
-
     if args.figures is not None:
         from study.analysis.figures.catalogue import draw_all
+        from study.analysis.runs import Runs
 
         runs = folder(args.runs or results_folder(), "--runs")
         out = args.out or runs_folder(args.runs) / "report" / "figures"
         for drawn in draw_all(Runs(runs, sweeps_of(runs)), out, args.figures):
             print(drawn.line, flush=True)
         return 0
-    from study.publish.report import compared, report_sweep
+    from study.publish.report import report_sweep
     from study.sweep.spec import load
 
-    spec, runs = load(sweep_file(args.sweep)), runs_folder(args.runs)
-    if args.json:
-        print(compared(spec, Runs(runs)).table.records_json(), end="")
-    else:
-        report_sweep(spec, runs, args.out)
+    report_sweep(load(sweep_file(args.sweep)), runs_folder(args.runs), args.out)
     return 0

@@ -9,6 +9,7 @@ exit status: 0 no file differs from git; 1 files differ, and are listed; 2 wrong
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from study.commands.options import Parser
@@ -28,8 +29,5 @@ def main(argv: Sequence[str]) -> int:
     from study.publish.reproduce import reproduce
     from study.publish.results import Results
 
-    return (
-        0
-        if reproduce(Results(args.results or Path("results")), lambda line: print(line, flush=True), args.steps)
-        else 1
-    )
+    same = reproduce(Results(args.results or Path("results")), partial(print, flush=True), args.steps)
+    return 0 if same else 1

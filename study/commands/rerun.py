@@ -14,13 +14,13 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from study import files, records
+from study import records
 from study.commands.options import Parser, runs_folder
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.records import Record
 from study.run_names import find, published
-from study.store import MODELS, Store
+from study.store import Store
 from study.sweep import signals, trial
 
 
@@ -31,19 +31,13 @@ def main(argv: Sequence[str]) -> int:
         InputError: no such run, a record of another version, or data or a folder that cannot be used.
     """
     parser = Parser(prog="study rerun", description=__doc__)
-    parser.share("run", "--runs")
-    data = "folder of the corpus, if the run has text of its own or Multi30k"
-    parser.add_argument("--data", metavar="DIR", help=data)
-    publish = "if the rerun of a published run is equal, also copy its model to results/models"
-    parser.add_argument("--publish", action="store_true", help=publish)
+    parser.share("run", "--data", "--runs")
     args = parser.parse_args(argv)
     runs = runs_folder(args.runs)
     store, identity = find(args.run, runs)
     folder = runs / "rerun" / identity
     if published().is_dir() and identity in (results := Store(published())):
         store, folder = results, runs / identity
-    elif args.publish:
-        raise InputError(f"--publish: expected a published run, got {store.where(identity)}. Remove the option.")
     record = store.record(identity)
     experiment = _experiment(record, store.where(identity), args.data)
     print(f"{identity}: {store.where(identity)} → {folder}", flush=True)
@@ -61,25 +55,10 @@ def main(argv: Sequence[str]) -> int:
         print(f"likely cause: {cause(record, made)}")
         return 1
     print("equal bit for bit")
-    if args.publish:
-        _publish(store.folder, record, Store(folder.parent).model(identity))
     return 0
 
 
-def _publish(results: Path, record: Record, model: bytes | None) -> None:
-    """Copy a model to the published ones, without names of folders."""
-    from study.publish.results import write_manifest
-    from study.training.checkpoint import with_config
-
-    if model is None:
-        raise InputError("--publish: expected a run that has a model, got another. Remove the option.")
-    for path in (results / MODELS).glob(f"{record.id}.pt*"):
-        path.unlink()
-    files.write(results / MODELS / f"{record.id}.pt", with_config(model, record.config))
-    write_manifest(results)
-
-
-def _experiment(record: Record, where: str, data: str | None) -> Experiment:
+def _experiment(record: Record, where: str, data: Path | None) -> Experiment:
     """Return the experiment of a record.
 
     Raises:
@@ -87,7 +66,7 @@ def _experiment(record: Record, where: str, data: str | None) -> Experiment:
     """
     if record.status == "failed":
         raise InputError(f"{where}: expected a finished run, got one that failed. Choose another.")
-    given = {"data.folder": data} if data is not None else {}
+    given = {} if data is None else {"data.folder": str(data)}
     if record.provenance and record.provenance.deterministic:
         given |= {"trainer.device": "cpu", "trainer.threads": "1"}
     experiment = experiment_from(record.config, given)

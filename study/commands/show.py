@@ -7,8 +7,8 @@ curve and map.
 them in a strip, or one after another if FILE ends in .gif.
 
 --sentences prints its translations with source and reference, the worst first; with --versus, those that lose most
-against another run. Scores are of one sentence each. Generated corpora are generated again; Multi30k needs the variable
-STUDY_MULTI30K, and text of your own its folder (--data-folder).
+against another run. The score is chrF of one sentence, or accuracy in a corpus without sentences. Generated corpora are
+generated again; Multi30k needs the variable STUDY_MULTI30K or --data, and text of your own its folder (--data).
 
 A CORPUS (`study ls corpora`) in place of a run prints the sizes of its splits and some sentence pairs with their gold
 links. Needs no torch and no model.
@@ -18,10 +18,9 @@ from __future__ import annotations
 
 from argparse import Namespace
 from collections.abc import Sequence
-from pathlib import Path
 
 from study import api, attention_map
-from study.commands.options import Parser, print_frame, record_lines, say, table_lines, write_picture
+from study.commands.options import Parser, record_lines, say, table_lines, write_picture
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
 
@@ -33,24 +32,21 @@ def main(argv: Sequence[str]) -> int:
     """Run the verb and return the exit status.
 
     Raises:
-        InputError: no such run, corpus, split or score, or a record or corpus that cannot be read.
+        InputError: no such run, corpus or split, or a record or corpus that cannot be read.
     """
     parser = Parser(prog="study show", description=__doc__)
-    add = parser.add_argument
     parser.share("run", "--plot")
-    add("--maps", action="store_true", help="print the attention map of each validation instead")
-    add("--sentences", action="store_true", help="print the translations instead, the worst first")
-    add("--versus", metavar="RUN", help="another run on the same corpus, to compare the translations with")
-    scores = "chrf, bleu, exact, prefix or accuracy (default: chrf; accuracy for a corpus without sentences)"
-    add("--score", metavar="NAME", help=scores)
-    add("--data-folder", type=Path, metavar="DIR", help="folder of the text, for a run on text of your own")
-    parser.share("--split", "--json", "--csv", "--runs")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--maps", action="store_true", help="print the attention map of each validation instead")
+    instead.add_argument("--sentences", action="store_true", help="print the translations instead, the worst first")
+    instead.add_argument("--json", action="store_true", help="print the record instead")
+    text = "another run on the same corpus, to compare the translations with"
+    parser.add_argument("--versus", metavar="RUN", help=text)
+    parser.share("--split", "--csv", "--data", "--runs")
     args = parser.parse_args(argv)
     corpus = args.run in KINDS and args.run != "files"
-    if not args.sentences and (args.versus or args.score or args.csv or (args.split and not corpus)):
-        raise InputError("--versus, --score, --csv, --split: expected with --sentences, got none. Add --sentences.")
-    if args.json and (corpus or args.maps):
-        raise InputError("--json: expected for a run or its --sentences, got maps or a corpus. Remove it.")
+    if not args.sentences and (args.versus or args.csv or (args.split and not corpus)):
+        raise InputError("--versus, --csv, --split: expected with --sentences, got none. Add --sentences.")
     if corpus:
         _corpus(args)
         return 0
@@ -72,15 +68,16 @@ def main(argv: Sequence[str]) -> int:
 
 def _sentences(run: api.Run, args: Namespace) -> None:
     versus = None if args.versus is None else api.load(args.versus, runs=args.runs)
-    frame = run.sentences(versus, args.split, args.score, args.data_folder)
-    if print_frame(frame, args):
+    frame = run.sentences(versus, args.split, data_folder=args.data)
+    if args.csv:
+        print(frame.to_csv(index=False, lineterminator="\n"), end="")
         return
     other = f"; vs: {versus.id}" if versus else ""
     say(f"{run.id}, {frame.attrs['split']}: {frame.attrs['score']} of each sentence, the worst first{other}")
     for row in frame[:WORST].to_dict("records"):
         say("", *record_lines(row))
     if len(frame) > WORST:
-        say("", f"and {len(frame) - WORST} more of {len(frame)}; print all with --csv or --json")
+        say("", f"and {len(frame) - WORST} more of {len(frame)}; print all with --csv")
 
 
 def _maps(run: api.Run, args: Namespace) -> None:

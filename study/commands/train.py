@@ -7,17 +7,18 @@ there. A run that has a record is not trained again.
 
 from __future__ import annotations
 
+import argparse
 import os
 import shlex
-from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from study import files, records
-from study.commands import flags
 from study.commands.options import Parser, program, runs_folder
 from study.config import Experiment, experiment_from, experiment_id
+from study.config.fields import declared, is_of_a_site, rows
+from study.config.sites import RecurrentSites, TransformerSites
 from study.errors import InputError
 from study.metrics import decimals, title
 from study.sweep import fields, signals, trial
@@ -28,6 +29,11 @@ HEADLINE = ("exact", "bleu", "nll", "aer")
 """Scores of the line that ends a training."""
 SWEEP = "WANDB_SWEEP_ID"
 """Set where a sweep's agent, or the local engine, started this process."""
+SITES = (
+    "--model.attention.FIELD sets a field at every site of the model, --model.attention.SITE.FIELD at one: cross, or "
+    "in the transformer also encoder_self or decoder_self. score, scale, weights, combine and reach also take a class "
+    "of your own: FILE.py or FILE.py:CLASS. Defaults: {} in the recurrent family; {} in the transformer."
+)
 
 
 def main(argv: Sequence[str]) -> int:
@@ -59,7 +65,7 @@ def main(argv: Sequence[str]) -> int:
 
 
 def add_experiment(parser: Parser) -> None:
-    """Add everything that declares an experiment."""
+    """Add --config, --overrides-json and a flag for every field. The help omits the flags of single sites."""
     parser.add_argument("--config", metavar="FILE", type=Path, help="YAML file with fields, nested or dotted")
     parser.add_argument(
         "--overrides-json",
@@ -67,17 +73,31 @@ def add_experiment(parser: Parser) -> None:
         help='fields as JSON, dotted or nested: {"model.attention.scale": "none", "seed": 2}. The key arm takes '
         "several fields as one text, with short names: scale=none key_width=512",
     )
-    flags.add_fields(parser)
+    bases = (", ".join(f"{name} {value}" for name, value in s.BASE.items()) for s in (RecurrentSites, TransformerSites))
+    about = {"model.attention": SITES.format(*bases)}
+    groups: dict[str, Any] = {}
+    for row in rows():
+        name, section = row["field"], row["field"].rpartition(".")[0] or "experiment"
+        if section not in groups:
+            groups[section] = parser.add_argument_group(section, about.get(section))
+        values = f"{row['values']}. " if row["values"] else ""
+        only = f" [{row['of']}]" if row["of"] else ""
+        default = "" if row["default"].startswith(("none", "derived")) else f" (default: {row['default']})"
+        text = f"{values}{row['meaning']}{only}{default}".replace("%", "%%")
+        groups[section].add_argument(f"--{name}", dest=name, default=argparse.SUPPRESS, metavar="…", help=text)
+    for name in filter(is_of_a_site, declared()):
+        parser.add_argument(f"--{name}", dest=name, default=argparse.SUPPRESS, help=argparse.SUPPRESS)
 
 
-def layers(args: Namespace) -> list[dict[str, Any]]:
+def layers(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Return the fields of a command line as layers for `experiment_from`, the later over the earlier."""
     texts = {str(args.config): {} if args.config is None else read_yaml(args.config) or {}}
     texts["--overrides-json"] = files.parse_json(args.overrides_json or "{}", "--overrides-json")
     for name, tree in texts.items():
         if not isinstance(tree, dict):
             raise InputError(f"{name}: expected fields such as `seed: 1`, got {type(tree).__name__}.")
-    return [*map(expand, texts.values()), flags.given(args)]
+    flags = {name: value for name, value in vars(args).items() if name in declared()}
+    return [*map(expand, texts.values()), flags]
 
 
 def _plausible(overrides: dict[str, Any]) -> bool:

@@ -3,9 +3,9 @@
 The attention of a translation is drawn as a heat map: one column per source token, one row per target token. The map
 shows cross-attention, the mean over heads, unless --site, --layer or --head choose another.
 
---align prints word alignments instead: the model reads sentence pairs of a split, or of two files with one sentence a
-line, and every target word is linked to the source word that it attends to most. A line such as `0-0 2-1` has links
-source word - target word, both counted from 0. A word is a run of letters and digits, or one punctuation mark.
+--align prints word alignments instead: the model reads the sentence pairs of a split, and every target word is linked
+to the source word that it attends to most. A line such as `0-0 2-1` has links source word - target word, both counted
+from 0. A word is a run of letters and digits, or one punctuation mark.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser(prog="study translate", description=__doc__)
     parser.share("run")
     parser.add_argument("sentence", nargs="?", metavar="SENTENCE", help="a source sentence, in quotes")
-    text = "align the pairs of a split of the run's corpus (default: its first test split), or of two files"
-    parser.add_argument("--align", nargs="*", metavar="SPLIT|FILE", help=text)
+    text = "align the pairs of a split of the run's corpus (default: its first test split)"
+    parser.add_argument("--align", nargs="?", const="", metavar="SPLIT", help=text)
     parser.share("--plot", "--beam", "--site", "--layer", "--head", "--runs")
     args = parser.parse_args(argv)
     if (args.sentence is None) == (args.align is None):
@@ -50,13 +50,9 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _align(run: api.Run, args: Namespace) -> None:
-    from study.corpora.parallel import read_sides
     from study.training.word_links import align, pharaoh
 
-    if len(args.align) > 2:
-        raise InputError(f"--align: expected a split or two files, got {len(args.align)}. Give SENTENCE before it.")
-    files = len(args.align) == 2 and [(p.source, p.target) for p in read_sides(*map(Path, args.align))]
-    found = align(run.trained, files or " ".join(args.align) or None, args.layer, args.head)
+    found = align(run.trained, args.align or None, args.layer, args.head)
     sys.stdout.writelines(f"{pharaoh(links)}\n" for links in found.links)
     head = "mean over heads" if found.head is None else f"head {found.head}"
     print(f"{len(found.links)} pairs, layer {found.layer}, {head}", file=sys.stderr)

@@ -18,7 +18,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from study.commands.options import Parser, positive, print_json, say
+from study.commands.options import Parser, positive, say
 from study.run_names import results_folder
 
 
@@ -29,7 +29,7 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option, or no such folder.
     """
     parser = Parser(prog="study verify", description=__doc__)
-    parser.share("--results", "--json")
+    parser.share("--results")
     text = "score the translations of all runs again, or of one in N, drawn by --draw"
     parser.add_argument("--rescore", nargs="?", type=_part, const=1, metavar="1/N", help=text)
     text = "text that draws the runs, such as a commit's hash (default: the root hash)"
@@ -39,10 +39,7 @@ def main(argv: Sequence[str]) -> int:
     from study.publish.verify import verify
 
     found = verify(Results(args.results or results_folder()), args.rescore, args.draw, progress)
-    if args.json:
-        print_json(vars(found))
-    else:
-        say(*found.lines())
+    say(*found.lines())
     return 1 if found.problems else 0
 
 

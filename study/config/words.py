@@ -40,7 +40,6 @@ VALUES: dict[tuple[str, str], str] = {
     ("question", "retrain"): "retrained with the mask",
     ("question", "train_on"): "trained on while heads go",
     ("structure", "cycle3"): "rings of three",
-    ("structure", "mutual"): "mutual pairs",
     ("structure", "one_way"): "one-way links",
 }
 """(field, value) ↦ its words, where the value does not speak for itself."""

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
+from pydantic import model_validator
+
 from study.schema import Frozen
 
 VERSION = "Version of the generator, or of the reader of the files; part of the identity."
@@ -93,19 +95,6 @@ class Corpus:
         return [name for name in self.splits if name not in ("train", "valid")]
 
 
-class Chance(NamedTuple):
-    """Expected share of target words that are right without the mechanism under test, 0–1."""
-
-    blind: float
-    """The best guess of a reader which sees nothing of the source but its length (in `graph` and `multi_lookup`, each
-    word's name and own label)."""
-    confused: float | None = None
-    """The best guess of a reader which finds all the places, and cannot tell which is which. In `graph` that is one
-    that takes the word with the largest of symmetric scores (in a ring all words but one look at the word that they
-    name, and that one at the one that names it; weights that depend on labels can tell more), in `multi_lookup` one
-    head of even weights, in `one_space` one that sees all words, not their kinds."""
-
-
 class Section(Frozen):
     """Declaration of a corpus: the fields of `data` that decide it, and beside them its facts and its reader.
 
@@ -118,8 +107,6 @@ class Section(Frozen):
         version: int
         tokens: str
 
-    title: ClassVar[str] = ""
-    """Name in prose, for a corpus with a tier of its own."""
     tier: ClassVar[str] = "embedded"
     """Group of the README's table of costs: embedded for what is generated, else the name of the corpus."""
     sentences: ClassVar[bool] = True
@@ -139,10 +126,19 @@ class Section(Frozen):
         """The scored splits: `valid`, then the test splits, the one that decides first."""
         return ("valid", "test")
 
+    @model_validator(mode="after")
+    def _vocabulary(self) -> Self:
+        """Fill in the number of subwords where a section has subwords and gives none."""
+        if self.tokens == "words" and self.subwords is not None:
+            raise ValueError("vocabulary: expected tokens subwords, got tokens words. Remove it.")
+        if self.tokens == "subwords" and self.subwords is None:
+            object.__setattr__(self, "vocabulary", VOCABULARIES[self.name])
+        return self
+
     @property
     def subwords(self) -> int | None:
-        """Number of subwords of the vocabulary; None for words."""
-        return None
+        """Number of subwords, the field `vocabulary`; None for words."""
+        return getattr(self, "vocabulary", None)
 
     @property
     def shortest_target(self) -> int:
@@ -163,10 +159,6 @@ class Section(Frozen):
 
     def factors(self, word: str) -> tuple[str, str] | None:
         """Return the name and the label of a source word; None for any other word."""
-        return None
-
-    def chance(self) -> Chance | None:
-        """Return the floors that an accuracy is read against; None where they are not known."""
         return None
 
     def at_hand(self) -> bool:
@@ -199,25 +191,19 @@ class Section(Frozen):
         return None
 
 
-def checksum(pairs: Iterable[Pair]) -> str:
-    """SHA-256 of the text of a split with its alignments, sure links as 0-0 and possible ones as 0?0."""
+def checksum(pairs: Iterable[Pair], attends: bool = False) -> str:
+    """SHA-256 of the text of a split with its alignments, sure links as 0-0 and possible ones as 0?0.
+
+    Args:
+        pairs: the split.
+        attends: whether the gold of self-attention belongs to it, too.
+    """
     lines = []
     for pair in pairs:
-        links = " ".join(f"{i}{'-' if sure else '?'}{j}" for i, j, sure in pair.alignment or ())
-        lines.append(f"{pair.source}\t{pair.target}\t{links}")
+        gold = [pair.alignment, pair.attends] if attends else [pair.alignment]
+        links = (" ".join(f"{i}{'-' if sure else '?'}{j}" for i, j, sure in one or ()) for one in gold)
+        lines.append("\t".join([pair.source, pair.target, *links]))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-def derive_vocabulary(data: Section) -> None:
-    """Fill in the number of subwords where a section has subwords and gives none.
-
-    Raises:
-        ValueError: a number of subwords, and tokens are words.
-    """
-    if data.tokens == "words" and data.subwords is not None:
-        raise ValueError("vocabulary: expected tokens subwords, got tokens words. Remove it.")
-    if data.tokens == "subwords" and data.subwords is None:
-        object.__setattr__(data, "vocabulary", VOCABULARIES[data.name])
 
 
 def load(data: Section) -> Corpus:

@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from study.corpora.cache import folder
-from study.corpora.corpus import SUBWORDS, VERSION, Corpus, Section, derive_vocabulary
+from study.corpora.corpus import SUBWORDS, VERSION, Corpus, Section
 from study.corpora.parallel import read_sides
 from study.errors import InputError
 from study.schema import Name, Size
@@ -54,18 +54,8 @@ class Multi30k(Section):
     tokens: Literal["words", "subwords"] = Field("subwords", description="Unit of a token.")
     vocabulary: Size | None = Field(None, description=SUBWORDS)
 
-    title: ClassVar[str] = "Multi30k"
     tier: ClassVar[str] = "multi30k"
     shipped: ClassVar[bool] = False
-
-    @model_validator(mode="after")
-    def _vocabulary(self) -> Self:
-        derive_vocabulary(self)
-        return self
-
-    @property
-    def subwords(self) -> int | None:
-        return self.vocabulary
 
     @property
     def scored(self) -> tuple[str, ...]:

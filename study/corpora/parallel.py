@@ -24,7 +24,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from study import files
-from study.corpora.corpus import SUBWORDS, VERSION, Corpus, Link, Pair, Section, checksum, derive_vocabulary, words
+from study.corpora.corpus import SUBWORDS, VERSION, Corpus, Link, Pair, Section, checksum, words
 from study.errors import InputError
 from study.schema import Name, Size
 
@@ -55,12 +55,10 @@ class Files(Section):
     tokens: Literal["words", "subwords"] = Field("subwords", description="Unit of a token.")
     vocabulary: Size | None = Field(None, description=SUBWORDS)
 
-    title: ClassVar[str] = "own parallel text"
     tier: ClassVar[str] = "files"
 
     @model_validator(mode="after")
     def _resolved(self) -> Self:
-        derive_vocabulary(self)
         if self.source == self.target:
             raise ValueError(f"target: expected another ending than that of the source, got {self.target}.")
         if None not in (self.tests, self.gold, self.content):  # from a record: the files need not be here
@@ -81,10 +79,6 @@ class Files(Section):
                 )
             object.__setattr__(self, name, value)
         return self
-
-    @property
-    def subwords(self) -> int | None:
-        return self.vocabulary
 
     @classmethod
     def example(cls) -> Self:
@@ -117,7 +111,7 @@ class Files(Section):
     def _splits(self) -> dict[str, list[Pair]]:
         if not (given := self.folder or os.environ.get(FOLDER)):
             raise InputError(
-                f"expected the folder of the text, got none. Give data.folder (--data-folder), or set {FOLDER}."
+                f"expected the folder of the text, got none. Give data.folder (--data of show, rerun), or set {FOLDER}."
             )
         found = find(Path(given).expanduser().absolute(), self.source, self.target)
         tests = [name for name in found if name not in ("train", "valid")] if self.tests is None else self.tests.split()

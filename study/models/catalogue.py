@@ -1,7 +1,6 @@
 """Tables of all mechanisms, made from the code: values of every axis, other fields of a model, textbook arms.
 
-`python -m study.models.catalogue` writes them into docs/mechanisms.md, below the marker; `study explain --all` prints
-them.
+`python -m study.models.catalogue` writes them into docs/mechanisms.md, below the marker.
 """
 
 from __future__ import annotations

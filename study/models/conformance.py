@@ -78,47 +78,51 @@ class Case(NamedTuple):
         """Sites at which it may stand."""
         return tuple(self.facts.sites) if self.axis == "site" else SITES
 
-    @property
-    def reaches(self) -> Iterator[dict[str, Any]]:
-        """Yield the fields of every reach that the mechanism takes."""
-        for reach in REACH if self.axis in Config.model_fields.keys() - {"reach", "site"} else ():
+    def reaches(self) -> list[dict[str, Any]]:
+        """Return the fields of every reach that the mechanism takes."""
+        if self.axis == "reach":
+            return [{"window": 1} if self.facts.local else {}]
+        found: list[dict[str, Any]] = []
+        for reach in REACH if self.axis in Config.model_fields.keys() - {"site"} else ():
             given = {"reach": reach} | ({"window": 1} if REACH[reach].local else {})
             with suppress(ValueError):
                 Config(**self.fields() | given).resolved(D, D)
-                yield given
-        if self.axis == "reach":
-            yield {"window": 1} if self.facts.local else {}
+                found.append(given)
+        return found or [{}]
 
     def given(self) -> tuple[Tensor, Tensor, Tensor]:
         """Return queries, states and the mask of a call that the site takes."""
         if "cross" in self.stands:
             return _states(L), _states(S, 1), _mask()
-        return _states(S), _states(S), _mask() if "encoder_self" in self.stands else _causal(S)
+        causal = torch.ones(S, S, dtype=torch.bool).tril().expand(B, 1, S, S)
+        return _states(S), _states(S), _mask() if "encoder_self" in self.stands else causal
 
-    def models(self, **reach: Any) -> Iterator[Recurrent | Transformer]:
-        """Yield a model of each family that takes the mechanism: at every site, or at cross alone.
+    def models(self, **reach: Any) -> list[Recurrent | Transformer]:
+        """Return a model of each family that takes the mechanism: at every site, or at cross alone.
 
         Raises:
             CheckFailedError: no model takes it.
         """
-        refused, count = "", 0
+        found, refused, fields = [], "", self.fields() | reach
         for family in (Recurrent, Transformer):
-            fields, sites = self.fields() | reach, family.model_fields["attention"].annotation.model_fields  # type: ignore[union-attr]
-            places = [[f"attention.{site}." for site in sites if site in self.stands], ["attention.cross."]]
+            sites = family.model_fields["attention"].annotation.model_fields  # type: ignore[union-attr]
+            choices: list[dict[str, Any]] = [
+                {f"attention.{site}.{name}": value for site in some for name, value in fields.items()}
+                for some in ([site for site in sites if site in self.stands], ["cross"])
+                if some and self.axis in fields
+            ]
             if self.axis in family.model_fields:
-                fields, places = {self.axis: self.value}, [[""]]
+                choices = [{self.axis: self.value}]
             sizes = {"family": family.model_fields["family"].default, "width": D, "layers": 1, "dropout": 0.0}
-            for at in filter(None, places if fields.keys() & {self.axis} else ()):
-                given = sizes | {f"{place}{name}": value for place in at for name, value in fields.items()}
+            for given in choices:
                 try:
-                    yield experiment_from({f"model.{name}": value for name, value in given.items()}).model
+                    found.append(experiment_from({f"model.{name}": v for name, v in (sizes | given).items()}).model)
+                    break
                 except InputError as problem:
                     refused = str(problem)
-                else:
-                    count += 1
-                    break
-        if not count:
+        if not found:
             raise CheckFailedError(f"no model takes it: {refused}")
+        return found
 
 
 class Check(NamedTuple):
@@ -133,24 +137,25 @@ Test = Callable[[Case], None]
 
 
 def check(axis: str, value: str) -> Iterator[Check]:
-    """Yield the outcome of every check that applies. An error that stops the first check, or comes again, ends it.
+    """Yield the outcome of every check that applies. An error that the class raises ends them.
 
     Args:
         axis: field of an attention or model, such as `score`.
         value: name of a built-in value, or of a user's own class as `study.config.plugins` reads it.
     """
-    case, told = Case(axis, value), set()
-    for number, test in enumerate(_tests(case)):
+    case = Case(axis, value)
+    for test in _tests(case):
         name = (inspect.getdoc(test) or "").partition("\n")[0].rstrip(".")
         try:
             test(case)
+        except CheckFailedError as problem:
+            yield Check(name, str(problem))
         except Exception as problem:
-            text = _explained(problem)
-            if text not in told:
-                yield Check(name, text)
-            if not number:
-                return
-            told.add(text)
+            text = f"{type(problem).__name__}: {problem}".strip().partition("\n")[0]
+            where = plugins.line_of(problem)
+            hint = "No line of the class raises it: compare its facts, arguments, shapes"
+            yield Check(name, f"{where}: {text}" if where else f"{text}. {hint}")
+            return
         else:
             yield Check(name, "")
 
@@ -173,19 +178,7 @@ def _tests(case: Case) -> Iterator[Test]:
         yield what_it_reads
     if axis == "weights":
         yield distribution
-    if axis == "positions":
-        yield what_positions_do
     yield from (padding, decoding, training, devices)
-
-
-def _explained(problem: Exception) -> str:
-    if isinstance(problem, CheckFailedError):
-        return str(problem)
-    text = f"{type(problem).__name__}: {problem}".strip().partition("\n")[0]
-    where = plugins.line_of(problem)
-    return (
-        f"{where}: {text}" if where else f"{text}. No line of the class raises it: compare its facts, arguments, shapes"
-    )
 
 
 def _states(count: int, seed: int = 0) -> Tensor:
@@ -198,10 +191,6 @@ def _mask(count: int = S) -> Tensor:
     mask = torch.ones(B, count, dtype=torch.bool)
     mask[1, 3:] = False
     return mask
-
-
-def _causal(count: int) -> Tensor:
-    return torch.tril(torch.ones(count, count, dtype=torch.bool))[None, None].expand(B, 1, -1, -1)
 
 
 def _attend(site: Any, query: Tensor, states: Tensor, mask: Tensor) -> Tensor:
@@ -277,7 +266,7 @@ def empty_rows(case: Case) -> None:
 
 def windows(case: Case) -> None:
     """Every reach takes long sources, and gathered windows equal masked ones."""
-    for reach in case.reaches:
+    for reach in case.reaches():
         site, states, query = case.site(**reach), _states(LONG, 1), _states(L)
         gathered = _attend(site, query, states, _mask(LONG))
         site.gather_from = math.inf
@@ -300,23 +289,12 @@ def taps(case: Case) -> None:
 def removed_heads(case: Case) -> None:
     """Removing each head equals gating it to 0, as pruning needs."""
     for gone in range(H):
-        kept = [head for head in range(H) if head != gone]
         site, given = case.site(), case.given()
-        smaller = _attend(site.reduced(kept), *given)
-        site.gate = _Gate(kept)
+        smaller = _attend(site.reduced([head for head in range(H) if head != gone]), *given)
+        others = (torch.arange(H) != gone)[:, None, None]
+        site.gate.register_forward_hook(lambda gate, inputs, heads, others=others: heads * others)
         why = "parameters are not sliced by head. Let their first axis be the heads', or define keep(heads)"
         _equal(smaller, _attend(site, *given), f"without head {gone}: {why}")
-
-
-class _Gate(nn.Module):
-    """Heads times 0 or 1."""
-
-    def __init__(self, kept: list[int]) -> None:
-        super().__init__()
-        self.open = torch.zeros(H, 1, 1, dtype=torch.float64).index_fill(0, torch.tensor(kept), 1.0)
-
-    def forward(self, heads: Tensor) -> Tensor:
-        return heads * self.open
 
 
 def reference(case: Case) -> None:
@@ -346,18 +324,6 @@ def what_it_reads(case: Case) -> None:
         does = "changes" if changes else "does not change"
         right = changes == (name in case.facts.reads)
         _must(right, f"the score {does} with the {name}, and facts.reads is {case.facts.reads}. Correct it")
-
-
-def what_positions_do(case: Case) -> None:
-    """Positions act where their facts say."""
-    chosen = Positions.named(case.value)
-    does = {
-        "rotates": chosen.rotate is not Positions.rotate,
-        "biased": chosen.bias is not Positions.bias,
-        "relative": chosen.inside,
-    }
-    for fact, true in does.items():
-        _must(getattr(case.facts, fact) == true, f"facts.{fact} is {not true}, but by its methods it is {true}")
 
 
 def distribution(case: Case) -> None:
@@ -395,7 +361,7 @@ def padding(case: Case) -> None:
 
 def decoding(case: Case) -> None:
     """Models with every reach decode token by token as they are trained, and beams can be reordered."""
-    for reach in list(case.reaches) or [{}]:
+    for reach in case.reaches():
         for config in case.models(**reach):
             model = build(config, VOCABULARY, 1, LENGTHS).double().eval()
             source, target = _tokens()

@@ -79,17 +79,6 @@ def check_resumable(path: Path, model: Translator) -> Kept | None:
     return Kept(kept["global_step"], calls)
 
 
-def with_config(content: bytes, config: dict[str, Any]) -> bytes:
-    """Return the content of a model's file with another text of its configuration, such as that of its record.
-
-    Raises:
-        InputError: bytes have changed since it was written.
-    """
-    whole, out = load(io.BytesIO(content)), io.BytesIO()
-    torch.save(whole | {"config": config}, out)
-    return out.getvalue()
-
-
 def load(path: Path | io.BytesIO) -> dict[str, Any]:
     """Load a file, or its content, that `torch.save` wrote. Nothing in it is run, and its bytes are checked first.
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 
@@ -22,7 +22,6 @@ from study.models.translator import EOS, UNK
 from study.training import checkpoint
 from study.training.alignment import attention_map
 from study.training.batches import Example, collate
-from study.training.decode import fits
 from study.training.vocabulary import Vocabulary, restore
 
 LARGEST = 2**34
@@ -152,37 +151,3 @@ def check_known(name: str, value: int | None, known: Iterable[int]) -> None:
     """Refuse the number of a layer or head that a model does not have."""
     if value is not None and value not in (known := list(known)):
         raise InputError(f"{name}: expected one of {', '.join(map(str, known))}, got {value}.")
-
-
-def sentence_maps(trained: Trained, pairs: Sequence[Pair], translations: Sequence[str]) -> list[dict[str, Any]]:
-    """Compute maps of every head while the model is given its own translations, as `study site` shows them.
-
-    Left out: sentences that do not fit the model, and sites whose slots are no tokens.
-
-    Args:
-        trained: the model.
-        pairs: sentences of the test split, from its first line on.
-        translations: what the model made of them.
-
-    Returns:
-        An item per sentence: `line`, tokens of `source` and `target`, `given` (the target tokens that the decoder
-        reads), `gold` links where the translation is the reference, `text`, and `maps`: site, layer, head and weights
-        in 1/1000, a row for each query.
-    """
-    vocabulary, model, found = trained.vocabulary, trained.model, []
-    for line, (pair, text) in enumerate(zip(pairs, translations, strict=False)):
-        made = pair if text.strip() == pair.target.strip() else Pair(pair.source, text)
-        (source,), (target,) = vocabulary.encode([pair.source]), vocabulary.encode([text])
-        example = Example(source, target, made)
-        item: dict[str, Any] = {"line": line, "gold": None, "text": {"source": pair.source, "target": text}, "maps": []}
-        for site, layer, module in model.sites() if fits(model, example) else ():
-            for head in module.kept:
-                if (tree := attention_map(model, [example], vocabulary, layer, 3, site, head)) is None:
-                    continue
-                rows, columns = tree["target"], tree["source"]
-                sides = {"encoder_self": {"source": columns}, "decoder_self": {"target": rows, "given": columns}}
-                item |= sides.get(site, {"source": columns, "target": rows, "gold": tree["gold"]})
-                weights = [[round(1000 * weight) for weight in row] for row in tree["weights"]]
-                item["maps"].append({"site": site, "layer": layer, "head": head, "weights": weights})
-        found += [item] if item["maps"] else []
-    return found

@@ -91,15 +91,6 @@ def test_a_broken_attention_map_is_refused(tiny):
             main([str(path.parent)])
 
 
-def test_tables_are_json_too_with_the_keys_of_the_csv(tiny, capsys):
-    tiny.complete()
-    assert report([str(tiny.spec.path), "--runs", str(tiny.runs), "--json"]) == 0
-    rows = {row["arm"]: row for row in json.loads(capsys.readouterr().out)}
-    assert rows["score=bilinear"]["test/exact mean"] == 73.0
-    assert (rows["score=dot"]["n"], rows["score=dot"]["holm"]) == (2, None)
-    assert not (tiny.runs / "report").exists()
-
-
 def test_the_maps_of_every_validation_are_text_a_strip_and_an_animation(tiny, capsys):
     from PIL import Image
 

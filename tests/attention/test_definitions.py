@@ -138,11 +138,3 @@ def test_logits_are_the_definition(fields: dict[str, Any], memory: int) -> None:
         factor = 1.0
     # A learned scale starts from the logarithm in float32.
     torch.testing.assert_close(seen(attention, query, states, mask).logits, wanted * factor, rtol=2e-7, atol=1e-10)
-
-
-@pytest.mark.parametrize("score", SCORE)
-def test_a_score_is_compared_on_all_its_maps_at_all_its_scales(score: str) -> None:
-    facts = SCORE[score]
-    maps = 1 if facts.content_free else 2 if "key" not in facts.reads else 3 if facts.matrix else 4
-    scales = 1 if facts.content_free else 5 if facts.d else 2
-    assert sum(fields["score"] == score for fields, _ in legal_sites()) == maps * scales

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from attention_sites import DK, DQ, B, H, L, close, context, inputs, seen, site
+from attention_sites import DQ, B, H, L, close, context, inputs, seen, site
 
 from study.attention import Lengths
 from study.attention.combine import Combine
@@ -15,7 +15,6 @@ from study.attention.positions import Positions
 from study.attention.reach import Reach
 from study.attention.scores import Scale, Score
 from study.attention.weighting import Weighting
-from study.config import Attention as Config
 from study.config import experiment_from
 from study.config.mechanisms import AXES, SCORE, WEIGHTS
 from study.errors import InputError
@@ -126,12 +125,6 @@ def test_what_means_nothing_is_refused(overrides: dict[str, Any], reason: str) -
         experiment_from({"model.family": "transformer", "model.attention": overrides})
 
 
-def test_nothing_to_attend_to_gives_a_zero_context() -> None:
-    out = context(site(), inputs()[0], torch.zeros(B, 0, DK).double(), torch.ones(B, 0).bool())
-    assert out.shape == (B, L, DQ)
-    assert out.abs().max() == 0
-
-
 BASES: dict[str, type[Part]] = {
     base.axis: base for base in (Score, Scale, Weighting, Reach, Combine, Mixing, Positions, SourceMemory)
 }
@@ -145,11 +138,3 @@ def test_every_value_has_one_class_that_cites_its_sources(axis: str) -> None:
             assert (found.axis, found.name, found.facts) == (axis, value, row)
             documented = " ".join((found.__doc__ or "").split())
             assert all(one.partition(", ")[0] in documented for one in filter(None, found.facts.source.split("; ")))
-
-
-def test_unequal_widths_are_refused_where_maps_are_one() -> None:
-    for fields in ({"maps": "tied"}, {"maps": "tied_signed"}, {"equal_start": True}):
-        with pytest.raises(ValueError, match="states of one width"):
-            Config(**fields).resolved(DQ, DK)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="square W"):
-        Config(score="bilinear", bilinear_init="identity", maps="raw").resolved(DQ, DK)

@@ -340,12 +340,10 @@ def test_parameters_and_operations_are_those_that_exist(arm: str) -> None:
     ("overrides", "reason"),
     [
         ({"attention.heads": 4, "attention.groups": 3}, "groups: expected a divisor of heads 4, got 3"),
-        ({"attention.groups": 2, "attention.maps": "tied"}, "groups: expected maps separate"),
         ({"attention.groups": 2, "attention.score": "location"}, "and a score with keys"),
         ({"attention.groups": 2, "attention.values": "raw"}, "groups: expected values projected or keys, got raw"),
         ({"attention.values": "keys", "attention.maps": "raw"}, "values: keys expected keys with a map"),
         ({"attention.values": "keys", "attention.combine": "differential"}, "whose heads have two keys"),
-        ({"attention.values": "keys", "attention.value_width": 5}, "value_width: expected none with keys values"),
         ({"attention.values": "keys", "memory": "final"}, "values: keys expected several slots"),
         ({"attention.logits": "cap", "attention.score": "uniform"}, "logits: cap has no effect on score uniform"),
         ({"attention.norm": "rms", "attention.score": "cosine"}, "norm: rms adds no function to score cosine"),
@@ -356,10 +354,6 @@ def test_parameters_and_operations_are_those_that_exist(arm: str) -> None:
         ({"attention.weights": "normalised"}, "scale: expected none with weights normalised, got rsqrt"),
         ({"attention.weights": "relu", "attention.score": "uniform"}, "relu of score uniform are 0"),
         ({"attention.score": "elu_kernel", "attention.scale": "rsqrt"}, "which has no d"),
-        (
-            {"attention.score": "elu_kernel", "attention.logit_init": "matched"},
-            "matched sets a parameter",
-        ),
         ({"attention.combine": "talking", "attention.reach": "local_p"}, "but combine talking mixes weights"),
         ({"attention.combine": "differential", "attention.cross.reach": "hard"}, "combine differential mixes weights"),
         ({"positions": "rope", "attention.score": "additive"}, "score: expected dot or cosine with positions rope"),

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from study.config import Experiment, experiment_from
 from study.config.fields import declared
-from study.corpora.parallel import links, read_lines
+from study.corpora.parallel import read_lines
 from study.errors import InputError
 from study.sweep.file import read_file, read_yaml
 from study.sweep.grid import expand
@@ -84,14 +84,6 @@ def test_bytes_are_text_or_one_line(tmp_path_factory: pytest.TempPathFactory, co
         assert not any("\n" in line or "\0" in line for line in lines)
     except InputError as problem:
         one_line(problem)
-
-
-@MANY
-@given(st.text(st.sampled_from("0123 -?٣x"), max_size=12), st.integers(0, 3), st.integers(0, 3))
-def test_links_lie_within_both_sentences(text: str, source: int, target: int) -> None:
-    with suppress(ValueError):
-        found = links(text, " ".join(["a"] * source), " ".join(["b"] * target))
-        assert all(0 <= link.source < source and 0 <= link.target < target for link in found)
 
 
 @pytest.mark.parametrize("odd", [None, True, -1, [[1]], "../../x"])

@@ -1,6 +1,8 @@
 """The command line as a user meets it: what it lists, and one line with status 2 for each mistake."""
 
+import csv
 import gc
+import io
 import json
 import os
 import subprocess
@@ -13,7 +15,6 @@ import yaml
 
 from study.__main__ import main
 from study.commands import VERBS, train
-from study.commands.ls import LISTERS
 from study.config import Experiment, experiment_from
 from study.config.fields import declared, is_of_a_site
 from study.config.identity import recorded
@@ -64,8 +65,8 @@ def test_help_mentions_every_field_and_lists_agree_with_it(capsys: pytest.Captur
     assert [name for name in names if f"--{name} " not in told] == []
     assert "--model.attention.SITE.FIELD" in told
     assert "model.attention.cross.heads" not in told
-    assert run("ls", "fields", "--json") == 0
-    found = {row["field"]: row for row in json.loads(capsys.readouterr().out)}
+    assert run("ls", "fields", "--csv") == 0
+    found = {row["field"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
     assert found.keys() == names
     expected = {"training.learning_rate": "0.003", "model.attention.heads": "1 / 4", "data.tokens": "words | subwords"}
     assert {name: found[name]["default"] for name in expected} == expected
@@ -73,20 +74,19 @@ def test_help_mentions_every_field_and_lists_agree_with_it(capsys: pytest.Captur
     assert all(full_name(row["short"]) == name for name, row in found.items())
 
 
-@pytest.mark.parametrize("what", LISTERS)
-def test_what_there_is_is_listed_as_a_table_and_as_json(
-    what: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("what", "known"), [("presets", "lin2017"), ("scores", "bleu"), ("fields", "seed"), ("corpora", "copy_far")]
+)
+def test_what_there_is_is_listed_as_a_table_and_as_csv(
+    what: str, known: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(ROOT)
-    assert run("ls", what, "--json") == 0
-    rows = json.loads(capsys.readouterr().out)
-    if what != "sweeps":
-        assert run("ls", what) == 0
-        head, *lines = capsys.readouterr().out.splitlines()
-        assert head.split() == list(rows[0])[: len(head.split())]
-        assert len(lines) == len(rows)
-    known = {"sweeps": "sweeps/quickstart.yaml", "presets": "lin2017", "scores": "bleu", "fields": "seed"}
-    assert any(known.get(what, "copy_far") in row.values() for row in rows)
+    assert run("ls", what, "--csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert any(known in row.values() for row in rows)
+    assert run("ls", what) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    assert head.split() == list(rows[0])[: len(head.split())]
+    assert len(lines) == len(rows)
 
 
 def test_flags_beat_json_and_json_beats_yaml(tmp_path: Path, trained: list[tuple[Experiment, Path]]) -> None:
@@ -119,13 +119,13 @@ def test_translations_of_own_text_are_shown_beside_its_files(
     path = tiny.write("dot", 1, 80.0, config=recorded(experiment), data=None)
     lines = ["wrong", *(pair.target for pair in pairs[1:])]
     path.with_name("test.hyp.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    show = ["show", str(path), "--sentences", "--score", "exact", "--split", "test"]
+    show = ["show", str(path), "--sentences", "--split", "test"]
     assert run(*show) == 2
-    assert "--data-folder" in (told := capsys.readouterr().err)
+    assert "set STUDY_FILES" in (told := capsys.readouterr().err)
     assert told.count("\n") == 1
-    assert run(*show, "--data-folder", str(CATALOGUE), "--json") == 0
-    rows = json.loads(capsys.readouterr().out)
-    assert [row["score"] for row in rows] == [0.0] + [100.0] * (len(pairs) - 1)
+    assert run(*show, "--data", str(CATALOGUE), "--csv") == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert {row["score"] for row in rows[1:]} == {"100.0"} != {rows[0]["score"]}
     assert (rows[0]["source"], rows[0]["reference"]) == (pairs[0].source, pairs[0].target)
 
 
@@ -133,7 +133,6 @@ FILES = {
     "bad.yaml": b"seed: [1\nmodel: {",
     "twice.yaml": b"seed: 1\nseed: 2\n",
     "ring.yaml": b"model: &model {width: *model}\n",
-    "deep.yaml": b"seed: " + b"[" * 200_000 + b"]" * 200_000,
     "loop.yaml": None,
 }
 MISTAKES = [
@@ -141,40 +140,36 @@ MISTAKES = [
     ("train --model.widht 3", "Did you mean --model.width?"),
     ("train --heads 3", "Did you mean --model.attention.heads?"),
     ("train --seed", "--seed: expected one argument"),
-    ("train seed=1", "unrecognized arguments: seed=1"),
     ("train --config bad.yaml", "not a readable YAML file"),
     ("train --config absent.yaml", "absent.yaml"),
     ("train --config twice.yaml", "seed is given twice"),
     ("train --config ring.yaml", "expected plain values, got the alias *model"),
-    ("train --config deep.yaml", "nested too deep"),
     ("train --config loop.yaml", "loop.yaml"),
     ("train --config /dev/zero", "/dev/zero"),
     ("train --overrides-json {", "--overrides-json: expected JSON"),
     ("train --overrides-json [1]", "--overrides-json: expected fields"),
     ('train --overrides-json {"out":"a\\u0000b"}', "out: expected a folder on this machine"),
-    ("train --overrides-json " + '{"a":' * 9999 + "1" + "}" * 9999, "--overrides-json: "),
     ("translate run \udcff", "expected UTF-8 text"),
     ("translate run", "SENTENCE: expected a sentence or --align"),
     ("sweep x.yaml --sedes 1", "Did you mean --seeds?"),
     ("sweep absent.yaml", "absent.yaml"),
-    ("sweep ~nosuchuser/x", "no such sweep file"),
     ("sweep x.yaml --slots ٣", "--slots: expected a whole number from 1"),
     ("show absent", "absent: no such run"),
     ("show x --runs=", "--runs: expected a file or folder on this machine"),
-    ("show absent --split test", "--split: expected with --sentences"),
+    ("show absent --split test", "--versus, --csv, --split: expected with --sentences"),
+    ("show absent --sentences --json", "--json: not allowed with argument --sentences"),
     ("show grammar --split none", "--split: expected train, valid, test"),
     ("report", "SWEEP: expected a sweep, or --figures"),
+    ("report absent", "absent: no such sweep file"),
     ("compare absent", "RUN: expected 2 to 12 runs, got 1."),
-    ("ls sweeps --query seed==1", "--query, --sort, --runs: expected with `study ls runs`"),
-    ("ls runs --query nothing==1", "--query: expected a condition such as"),
+    ("ls sweeps --query seed==1", "--query, --runs: expected with `study ls runs`"),
     ("prune absent", "absent: no such run"),
-    ("prune absent --fraction", "--fraction: expected one argument"),
     ("claims --runs absent", "absent: no such folder"),
-    ("site --runs absent", "absent: no such folder"),
     ("check . --source cs --target en", ".: expected files such as train.cs"),
     ("check .", "--source, --target: expected two languages"),
     ("check absent.py", "absent.py: no such file"),
-    ("explain --source 0", "--source: expected a whole number from 1"),
+    ("explain --preset luong2015", "Did you mean luong2015_"),
+    ("explain --model.attention.heads 3", "model.attention.heads: expected a divisor of the width 64"),
 ]
 
 

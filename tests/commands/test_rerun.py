@@ -67,19 +67,11 @@ def test_a_rerun_that_was_stopped_goes_on_and_is_equal(
     assert said[-1] == "equal bit for bit"
     assert main(["translate", "last", "Der Onkel schläft.", "--plot", "map.png"]) == 0  # the rerun has a model
     capsys.readouterr()
-    assert main(["rerun", "last", "--publish"]) == 0
+    assert main(["rerun", "last"]) == 0
     assert "nothing is trained" in capsys.readouterr().out
-    assert b"runs" not in Path("results", "models", f"{ID}.pt").read_bytes()  # no name of a folder
-    maps = []
-    for runs in ("runs", "none"):  # none: the published model
-        assert main(["compare", ID, "Der Onkel schläft.", "--json", "--runs", runs]) == 0
-        maps.append(capsys.readouterr().out)
-    assert maps[0] == maps[1]
     assert main(["rerun", f"made/{ID}", "--runs", "elsewhere"]) == 0  # published, so compared with what is published
     (checkout / "results").rename(checkout / "away")
     own = [f"made/{ID}", "--runs", "runs"]
-    assert main(["rerun", *own, "--publish"]) == 2  # before anything is trained
-    assert not Path("runs", "rerun").exists()
     assert main(["rerun", *own]) == 0
     states = [torch.load(Path(*folder, ID, "model.pt"))["state"] for folder in (("runs", "rerun"), ("made",))]
     assert all(torch.equal(value, states[1][name]) for name, value in states[0].items())

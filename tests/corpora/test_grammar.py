@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +9,16 @@ import pytest
 
 from study.config import Grammar
 from study.corpora import Corpus, Pair, cache, load, words
-from study.corpora.grammar import generate, generator, sentences, without_pronouns
+from study.corpora.grammar import generate, generator, without_pronouns
 from study.corpora.grammar.alignment import assemble
+from study.corpora.grammar.draw import digest
 from study.corpora.grammar.lexicon import Adverb, Conjunction, Lexicon, Noun, Verb, Word, lexicon
-from study.corpora.grammar.morphology import adjective, determiner, english_noun, english_verb, noun, participle
+from study.corpora.grammar.morphology import adjective, determiner, noun
 from study.corpora.grammar.syntax import sentence
 from study.corpora.grammar.tree import Clause, Frame, Phrase
 
-GOLDEN = {
-    "train": "17968f6e2d89d36d90c25623de8fb200454cae05a214484e2112806bb38498c9",
-    "long": "8dfe69be1d0f5a023564eba4826e24f1c0ea2f23f728bf489b6fe418f38a2500",
-    "pronoun": "713aa6a6aff74748f41be94fd1cfe272ba70b73f58cdc3d2202aca984319bc47",
-}
+GOLDEN = {"small": "b89a646797d45b11", "large": "90dd5e8c4b822bdd"}
+"""Lexicon ↦ hash of all splits. Other sentences for the same section need another Grammar.version."""
 PRONOUNS = {"er": "m", "ihn": "m", "sie": "f", "es": "n"}
 ENGLISH_PRONOUNS = {"he", "him", "she", "her", "it"}
 
@@ -70,40 +66,16 @@ def test_the_generator_is_a_function_of_its_section_and_its_version(small: Corpu
     assert other.splits["train"][:300] == small.splits["train"]
     assert all(other.splits[name] == small.splits[name][: len(other.splits[name])] for name in small.tests)
     assert other.contrasts == small.contrasts[: len(other.contrasts)] != []
-    first, again, another = (next(sentences(Grammar(seed=seed), "test", (4, 16))) for seed in (0, 0, 1))
-    assert first == again != another
-    # Other sentences for the same section need another Grammar.version.
-    assert {name: small.files[name] for name in GOLDEN} == GOLDEN
+    assert generate(Grammar(train_pairs=4, test_pairs=8, seed=1)).splits["test"] != other.splits["test"]
 
 
 def test_splits_have_their_sizes_and_share_no_sentence(corpus: Corpus) -> None:
+    assert digest(*corpus.files.values())[:16] in GOLDEN.values()
     sizes = {name: len(split) for name, split in corpus.splits.items()}
     assert sizes == {"train": 300, "valid": 500, "test": 1000, "long": 500, "deep": 500, "pronoun": 500}
     assert corpus.tests == ["test", "long", "deep", "pronoun"]
     sources = [pair.source for pair in everything(corpus)]
     assert len(set(sources)) == len(sources)
-
-
-def test_translation_is_a_function_of_the_source_and_the_vocabulary_has_its_size(corpus: Corpus) -> None:
-    extra = islice(sentences(Grammar(seed=7), "other", (4, 16)), 300)
-    reference: dict[str, str] = {}
-    for pair in [*everything(corpus), *extra]:
-        assert reference.setdefault(pair.source, pair.target) == pair.target
-    types = {word.lower() for pair in everything(corpus) for word in tokens(pair.source)} - {",", "."}
-    size = 130 if len(types) < 200 else 400
-    assert 0.85 * size <= len(types) <= 1.15 * size
-
-
-def test_lengths_are_within_bounds_and_spread(corpus: Corpus) -> None:
-    bounds = dict.fromkeys(("train", "valid", "test"), (4, 16))
-    bounds |= {"long": (17, 32), "deep": (10, 16), "pronoun": (8, 16)}
-    for name, (low, high) in bounds.items():
-        found = Counter(length(pair.source) for pair in corpus.splits[name])
-        assert set(found) == set(range(low, high + 1))
-        assert max(found.values()) < 4 * min(found.values())
-    longer = [length(pair.source) for pair in islice(sentences(Grammar(), "longer", (33, 60)), 50)]
-    assert min(longer) >= 33
-    assert max(longer) <= 60
 
 
 def test_every_word_is_linked_within_bounds_and_written_as_text(corpus: Corpus) -> None:
@@ -118,19 +90,6 @@ def test_every_word_is_linked_within_bounds_and_written_as_text(corpus: Corpus) 
             assert text[0].isupper()
             assert text.endswith(".")
             assert not any(fault in text for fault in ("  ", " ,", ",,", ",.", " ."))
-
-
-def test_nouns_are_linked_to_their_translation(corpus: Corpus) -> None:
-    """Surely, wholly, and to nothing else: a compound to both words."""
-    forms = noun_forms(lexicon("large"))
-    for pair in everything(corpus):
-        source, target = tokens(pair.source), tokens(pair.target)
-        linked: dict[int, list[str]] = {}
-        for i, j, sure in pair.alignment or ():
-            linked.setdefault(i, []).append(target[j].lower() if sure else "?")
-        for i, word in enumerate(source):
-            if word in forms:
-                assert linked[i] in [english_noun(entry, plural) for entry, plural in forms[word]], (pair, word)
 
 
 # Pronouns
@@ -219,19 +178,6 @@ def test_agreement_in_gender_number_and_case() -> None:
             assert [determiner(entry, *form), adjective("alt", article, *form)] == expected, cell
 
 
-def test_irregular_and_derived_forms() -> None:
-    large = lexicon("large")
-    forms = [participle(verb(large, infinitive)) for infinitive in ("suchen", "ansehen", "warten")]
-    assert forms == ["gesucht", "angesehen", "gewartet"]
-    weep = verb(large, "weinen")
-    assert [english_verb(weep, "base"), english_verb(weep, "s"), english_verb(weep, "past")] == [
-        "cry",
-        "cries",
-        "cried",
-    ]
-    assert english_verb(verb(large, "berühren"), "s") == "touches"
-
-
 # Sentences built by hand
 
 
@@ -303,7 +249,6 @@ def test_object_first_and_inserted_do_by_hand() -> None:
     assert (pair.source, pair.target) == ("Den Mann hat die Tante nicht gefunden.", "The aunt did not find the man.")
     assert links(pair) >= {"hat?did", "gefunden?did", "nicht-not", "gefunden-find", "hat?find", "Den-the", "die-The"}
     main.before = before
-    assert assemble(sentence([main]))[0] == assemble(sentence([main]))[0]
     pair, _ = assemble(sentence([main]))
     assert pair.source == "Obwohl die Lampen nass sind, hat die Tante den Mann nicht gefunden."
     assert pair.target == "Although the lamps are wet, the aunt did not find the man."

@@ -94,12 +94,6 @@ WRONG = {
         SCORE,
         "def forward(self, query, prepared, view):\n    return query @ prepared[:, :1].transpose(-1, -2)",
     ),
-    "first head for all": (
-        "Removing each head",
-        "Score",
-        SCORE,
-        "def forward(self, query, prepared, view):\n    return query @ (prepared + prepared[:, :1]).transpose(-1, -2)",
-    ),
     "gathered": (
         "Every reach",
         "Score",
@@ -120,7 +114,7 @@ WRONG = {
         "Score",
         SCORE,
         "def __init__(self, heads, query, key):\n    super().__init__(heads, query, key)\n"
-        "    self.slope = torch.linspace(1, 2, heads)[:, None, None]\n"
+        "    self.slope = torch.ones(1)\n"
         "def forward(self, query, prepared, view):\n    return self.slope * (query @ prepared.transpose(-1, -2))",
     ),
     "float64": (
@@ -137,13 +131,6 @@ WRONG = {
         "    self.weight = nn.Parameter(torch.empty(width, width))\n"
         "def remember(self, states, mask):\n    return states\n"
         "def forward(self, query, memory, view):\n    return memory, Terms()",
-    ),
-    "decoding": (
-        "Padding of the source",
-        "Mixing",
-        "formula='mine'",
-        "def remember(self, states, mask):\n    return states.mean(1, keepdim=True)\n"
-        "def forward(self, query, memory, view):\n    return memory.expand_as(query), Terms()",
     ),
 }
 

@@ -1,7 +1,6 @@
 """Parameters and operations against counts by hand."""
 
 import pytest
-import torch
 from model_cases import VOCABULARY as N
 
 from study.attention import Lengths
@@ -100,9 +99,3 @@ def test_every_parameter_is_counted_once(overrides: dict[str, object]) -> None:
     assert found.parameters_attention == sum(sites)
     assert all(found.parts[site].flops > 0 for site in found.sites)
     assert set(real.origins()) >= set(found.sites)
-
-
-def test_counting_draws_no_random_number() -> None:
-    state = torch.get_rng_state()
-    cost(experiment_from({"model.width": 8}).model, SIZES)
-    assert torch.equal(state, torch.get_rng_state())

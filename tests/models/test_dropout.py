@@ -40,12 +40,6 @@ def test_a_seed_decides_the_mask() -> None:
     assert not torch.equal(dropout(x, 0.5), draws[2]), "a second call draws on"
 
 
-def test_nothing_is_dropped_in_evaluation_or_at_rate_0() -> None:
-    x = torch.randn(4, 5)
-    assert Dropout(0.5).eval()(x) is x
-    assert Dropout(0.0)(x) is x
-
-
 @pytest.mark.parametrize("family", ["recurrent", "transformer"])
 @pytest.mark.parametrize("fields", [{}, {"model.input_feeding": True}], ids=["plain", "fed"])
 def test_protocol_1_draws_as_torch_does_and_protocol_2_not(family: str, fields: dict, monkeypatch) -> None:

@@ -10,7 +10,6 @@ from torch.testing import assert_close
 import study
 from study.attention import AttentionCall
 from study.config import experiment_from
-from study.errors import InputError
 from study.models.recurrent import Cell, Encoder
 from study.models.translator import PAD
 from study.training.task import initial_model
@@ -110,13 +109,3 @@ def test_split_factors_keep_labels_from_scores_and_names_from_values() -> None:
     assert not torch.allclose(plain, names)
     again = initial_model(experiment, data)
     assert torch.equal(model.state_dict()["name_of"], again.state_dict()["name_of"])
-
-
-def test_split_factors_are_refused_where_there_are_none() -> None:
-    one = {"model.family": "transformer", "model.layers": 1, "model.factors": "split"}
-    with pytest.raises(InputError, match="factors: expected data graph or multi_lookup for split, got grammar"):
-        experiment_from(one)
-    with pytest.raises(
-        InputError, match="factors: expected layers 1 and mixing attention for split, got 2 and attention"
-    ):
-        experiment_from({"data.name": "graph"}, one, {"model.layers": 2, "training.select": "last"})

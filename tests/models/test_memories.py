@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 
 from study.attention import AttentionCall
-from study.config import Recurrent, Transformer, experiment_from
-from study.errors import InputError
+from study.config import Recurrent
 from study.models import Translator
 from study.models.bridge import Slots, SourceMemory, Structured, redundancy
 from study.models.translator import PAD
@@ -78,13 +77,3 @@ def test_penalty_by_hand() -> None:
     slots = on(h, h[:, 0], mask)
     assert slots.terms.penalty.item() == pytest.approx(0.5 * redundancy(slots.origin).item())
     assert off(h, h[:, 0], mask).terms.penalty is None
-
-
-def test_fields_are_derived_and_refused() -> None:
-    narrow = Recurrent(encoder_width=32, memory="structured", attention={"score": "bilinear"})
-    assert narrow.annotation_width == 32
-    assert Recurrent(memory="structured").annotations == 8
-    assert Transformer(memory="structured").penalty == 0
-    assert Transformer().annotations is None
-    with pytest.raises(InputError, match="annotations: expected memory structured"):
-        experiment_from({"model.annotations": 5})

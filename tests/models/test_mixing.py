@@ -11,8 +11,7 @@ from torch import Tensor
 from study.attention import Lengths
 from study.attention.mixing import Convolution
 from study.attention.positions import LearnedPositions, sinusoids
-from study.config import Transformer, experiment_from
-from study.errors import InputError
+from study.config import Transformer
 from study.models import Translator, build
 from study.models.search import beam_search
 from study.models.translator import PAD
@@ -74,11 +73,3 @@ def test_learned_positions_end_with_the_training_sentences() -> None:
     assert [len(tokens) for tokens in found] == [LONGEST] * 3
     with pytest.raises(ValueError, match="build with their lengths"):
         build(Transformer(positions="learned"), cases.VOCABULARY, 1)
-
-
-def test_what_is_not_used_is_refused() -> None:
-    transformer = {"model.family": "transformer"}
-    with pytest.raises(InputError, match="convolution_width: expected mixing convolution"):
-        experiment_from(transformer, {"model.convolution_width": 3})
-    with pytest.raises(InputError, match=r"model\.attention\.encoder_self: expected no fields"):
-        experiment_from(transformer, {"model.mixing": "convolution", "model.attention.encoder_self.heads": 2})

@@ -11,7 +11,7 @@ from study.__main__ import main
 from study.attention.part import Part
 from study.attention.site import build_site
 from study.attention.view import View
-from study.config import Attention, config_hash, experiment_from, experiment_id, plugins
+from study.config import Attention, experiment_from, plugins
 from study.config.mechanisms import AXES
 from study.errors import InputError
 from study.models import build, initialise
@@ -174,19 +174,6 @@ def test_explain_has_the_formula_of_a_users_own_on_every_axis(here: Path, capsys
         "a ← a · exp(−|t − s| exp(r_n))",
     ):
         assert f"     {line}" in shown, (line, shown)
-
-
-def test_the_class_of_a_site_is_in_the_identity_by_its_content(here: Path) -> None:
-    field = "model.attention.site"
-    first = experiment_from({field: "grouped.py"})
-    assert experiment_id(first).startswith("grammar-recurrent-grouped-")
-    assert config_hash(experiment_from({field: "parts"})) == config_hash(experiment_from({}))
-    again = experiment_from({"model": first.model.model_dump(mode="json")})
-    assert config_hash(again) == config_hash(first)
-    (here / "grouped.py").write_text(HEAD + GROUPED + "# more\n", encoding="utf-8")
-    assert config_hash(experiment_from({field: "grouped.py"})) != config_hash(first)
-    with pytest.raises(plugins.NotAllowedError, match="does not run unasked"):
-        build_site(first.model.attention.cross, 64, 64)
 
 
 @pytest.mark.parametrize(

@@ -112,27 +112,3 @@ def test_decoding_with_windows_looked_up(base: dict[str, Any], reach: str, monke
     source, target = cases.batch()
     model = built({f"model.{name}": value for name, value in fields.items()}, source, target)
     check_decoding(model, source, target)
-
-
-@pytest.mark.parametrize("fields", [{}, {"model.decoder": "bahdanau"}, cases.TRANSFORMER], ids=str)
-def test_a_step_declares_the_position_of_teacher_forcing(
-    fields: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Views carry absolute positions, which local and location mechanisms read."""
-    translator = cases.model(fields)
-    positions: dict[str, list[int]] = {}
-    for site, layer, module in translator.sites():
-
-        def forward(query, memory, view, name=f"{site} {layer}", inner=module.forward):
-            positions.setdefault(name, []).extend(view.position.tolist())
-            return inner(query, memory, view)
-
-        monkeypatch.setattr(module, "forward", forward)
-    source, target = cases.batch()
-    with torch.no_grad():
-        cases.forced(translator, source, target)
-        whole = dict(positions)
-        positions.clear()
-        cases.stepped(translator, source, target)
-    assert positions == whole
-    assert positions["cross 0"] == list(range(target.shape[1]))

@@ -12,25 +12,16 @@ from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
-import numpy as np
 import pytest
 import yaml
 from published_lab import part_of_results
 
 from study.__main__ import main
-from study.attention import Lengths
-from study.config import experiment_from
-from study.corpora import load as load_corpus
 from study.errors import InputError
 from study.files import CHECKOUT as ROOT
-from study.models import build
 from study.publish.site import output
 from study.publish.site.content import MAPS, Content, address, tree_of
 from study.store import Store, arm_of
-from study.training.alignment import attention_map
-from study.training.batches import Example
-from study.training.checkpoint import save_model
-from study.training.vocabulary import Words
 
 RESULTS = ROOT / "results"
 EVIL = '<img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script>{{ 7*7 }}\''
@@ -203,15 +194,14 @@ def test_a_site_replaces_itself_and_nothing_else(lab, small, tmp_path):
 
 def test_own_claims_stand_beside_those_of_the_study(finished, tmp_path, capsys):
     """The sweep lies beside the file of claims, and in no folder of sweeps."""
-    (tmp_path / "none").mkdir()
     lab = finished.copy(tmp_path / "there" / "lab")
-    shutil.copy(lab.top / "sweeps" / "tiny.yaml", tmp_path / "mine.yaml")
+    (lab.top / "sweeps" / "tiny.yaml").rename(tmp_path / "mine.yaml")
     score = "model.attention.score"
     question = {"sweep": "mine.yaml", "asked": ["grammar/recurrent"], "margin": 2}
     question |= {"contrasts": [{"arm": {score: "dot"}, "baseline": {score: "bilinear"}}]}
     entry = {"id": "mine", "slug": "my-claim", "statement": "dot beats bilinear", "type": "superiority"}
     (tmp_path / "claims.yaml").write_text(yaml.safe_dump({"claims": [{**entry, "questions": [question]}]}))
-    command = ["site", "--runs", str(lab.runs), "--sweeps", str(tmp_path / "none"), "--out", str(tmp_path / "site")]
+    command = ["site", "--runs", str(lab.runs), "--out", str(tmp_path / "site")]
     assert main([*command, "--claims", str(tmp_path / "claims.yaml")]) == 0
     claim = next(one for one in data_of(tmp_path / "site", "site")["claims"] if one["id"] == "mine")
     assert (claim["statement"], claim["sweeps"]) == ("dot beats bilinear", ["tiny"])
@@ -220,34 +210,6 @@ def test_own_claims_stand_beside_those_of_the_study(finished, tmp_path, capsys):
     assert "no such file of claims" in capsys.readouterr().err
     assert main([*command[:-1], "/proc/x"]) == 2
     assert capsys.readouterr().err.startswith("study: /proc/x: ")
-
-
-def test_maps_of_every_head_are_made_once_from_the_model(finished, tmp_path, capsys):
-    lab = finished.copy(tmp_path)
-    cell = lab.spec.cells[0]
-    pairs = load_corpus(cell.experiment.data).splits["test"]
-    vocabulary = Words.learn([text for pair in pairs for text in (pair.source, pair.target)])
-    given = {"model.family": "transformer", "model.width": 8, "model.layers": 2, "model.attention.heads": 2}
-    model_of = experiment_from(given | {"data.train_pairs": 20, "data.test_pairs": 30})
-    model = build(model_of.model, len(vocabulary), 1, Lengths(40, 40))
-    save_model(lab.runs / cell.id / "model.pt", model_of, vocabulary, Lengths(40, 40), model)
-    command = ["site", "--runs", str(lab.runs), "--sweeps", str(lab.top / "sweeps"), "--out", str(tmp_path / "_site")]
-    assert main([*command, "--maps"]) == 0
-    path = lab.runs / cell.id / MAPS
-    assert capsys.readouterr().out.startswith(f"{path}\n")
-    sentences = json.loads(path.read_text())["sentences"]
-    assert [item["line"] for item in sentences] == list(range(10))
-    first = sentences[0]
-    assert len(first["maps"]) == 3 * 2 * 2
-    pair = pairs[0]
-    example = Example(*vocabulary.encode([pair.source]), *vocabulary.encode([pair.target]), pair)
-    for one in first["maps"]:
-        tree = attention_map(model.eval(), [example], vocabulary, one["layer"], None, one["site"], one["head"])
-        assert np.allclose(one["weights"], 1000 * np.array(tree["weights"]), atol=1)
-    assert first["gold"]  # this run translated the first sentence as the reference has it
-    assert main([*command, "--maps"]) == 0
-    assert str(path) not in capsys.readouterr().out
-    assert cell.id in data_of(tmp_path / "_site", f"maps/{arm_of(cell.id)}")
 
 
 def test_one_bad_file_does_not_end_a_served_site(finished, tmp_path):
@@ -286,7 +248,7 @@ def served(lab, tmp_path_factory):
     (waiting / "record.json").rename(there.top / "record.json")
     (waiting / "progress.json").write_text('{"step": 40, "steps": 800}')
     waiting.rename(there.runs / lab.ids[1])
-    command = [sys.executable, "-m", "study", "site", "--runs", there.runs, "--sweeps", there.top / "sweeps"]
+    command = [sys.executable, "-m", "study", "site", "--runs", there.runs]
     with subprocess.Popen([*command, "--serve", "0"], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
         try:
             assert process.stdout.readline().startswith("built")

@@ -3,7 +3,7 @@
 Raise the version (`Grammar.version`) whenever the same section would give other sentences.
 """
 
-from study.corpora.grammar.generator import Grammar, generate, sentences
+from study.corpora.grammar.generator import Grammar, generate
 from study.corpora.grammar.morphology import without_pronouns
 
-__all__ = ["Grammar", "generate", "sentences", "without_pronouns"]
+__all__ = ["Grammar", "generate", "without_pronouns"]

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from study.corpora.cache import cached
-from study.corpora.corpus import SUBWORDS, VERSION, Contrast, Corpus, Pair, Section, checksum, derive_vocabulary
+from study.corpora.corpus import SUBWORDS, VERSION, Contrast, Corpus, Pair, Section, checksum
 from study.corpora.grammar.alignment import assemble
 from study.corpora.grammar.content import fill
 from study.corpora.grammar.draw import Draw, digest
@@ -74,15 +74,6 @@ class Grammar(Section):
     tokens: Literal["words", "subwords"] = Field("words", description="Unit of a token.")
     vocabulary: Size | None = Field(None, description=SUBWORDS)
 
-    @model_validator(mode="after")
-    def _vocabulary(self) -> Self:
-        derive_vocabulary(self)
-        return self
-
-    @property
-    def subwords(self) -> int | None:
-        return self.vocabulary
-
     @property
     def scored(self) -> tuple[str, ...]:
         return ("valid", "test", "long", "deep", "pronoun")
@@ -107,7 +98,7 @@ def generate(data: Grammar) -> Corpus:
     halves = list(islice(_halves(data), other // 2 * 2))
     splits = {
         **_pools(data),
-        "long": list(islice(sentences(data, "long", LONG.lengths), other)),
+        "long": list(islice(_distinct(data, "long", LONG), other)),
         "deep": list(islice(_distinct(data, "deep", DEEP), other)),
         "pronoun": [pair for pair, _ in halves],
     }
@@ -120,16 +111,8 @@ def generate(data: Grammar) -> Corpus:
     )
 
 
-def sentences(data: Grammar, name: str, lengths: tuple[int, int]) -> Iterator[Pair]:
-    """Yield an endless stream of different sentence pairs, say `sentences(data, "longer", (33, 60))`.
-
-    Lengths count German words without punctuation and are drawn evenly. The name seeds the stream; one within the
-    trained lengths may meet sentences of any split.
-    """
-    return _distinct(data, name, Style(lengths=lengths))
-
-
 def _distinct(data: Grammar, name: str, style: Style) -> Iterator[Pair]:
+    """Yield an endless stream of different sentence pairs. The name seeds the stream."""
     seen: set[str] = set()
     for drawn in _plans(data, name, style):
         pair, _ = _realised(drawn)

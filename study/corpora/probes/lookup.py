@@ -21,10 +21,10 @@ For cross-attention the gold links are the diagonal.
 
 `graph` tests whether tied maps of queries and keys can attend along directed links. With symmetric scores at most two
 of the three links of a ring can be the largest of their rows: all three would need s_ca > s_cb = s_bc > s_ba = s_ab >
-s_ac = s_ca. The third node then looks at the node that names it (`chance` gives the resulting accuracy). One-way links
-and mutual pairs are no obstacle for symmetric scores. `dose` is the share of words in rings of three. In `one_way` a
-node that names no other says `n`. In `mutual` positive semidefinite scores prefer the own position, if it is visible;
-the residual can subtract it again. There the argmax on gold decides, not accuracy.
+s_ac = s_ca. The third node then looks at the node that names it. One-way links and mutual pairs are no obstacle for
+symmetric scores. `dose` is the share of words in rings of three; the others are mutual pairs. In `one_way` a node that
+names no other says `n`. In mutual pairs positive semidefinite scores prefer the own position, if it is visible; the
+residual can subtract it again. There the argmax on gold decides, not accuracy.
 
 Two ways around this bound are closed. If the target word also had the own label, the readout could use it to judge what
 was fetched. If the decoder saw all places, it could do a part of the lookup. One way stays open: a word is one token,
@@ -52,15 +52,13 @@ accuracy decides here, not the argmax on gold.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from itertools import product
-from math import comb, factorial, prod
+from collections.abc import Sequence
+from functools import cache
 from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from study.corpora.corpus import VERSION, Chance, Link, Pair
+from study.corpora.corpus import VERSION, Link, Pair
 from study.corpora.grammar.draw import Draw
 from study.corpora.probes.probe import WHICH, Probe, shuffled
 
@@ -83,14 +81,13 @@ class Graph(Factored):
 
     name: Literal["graph"] = Field("graph", description=WHICH)
     version: Literal[3] = Field(3, description=VERSION)
-    structure: Literal["one_way", "mutual", "cycle3", "permutation"] = Field(
+    structure: Literal["one_way", "cycle3", "permutation"] = Field(
         "cycle3",
-        description="Structure of the names. one_way: half of the words name the other half, which name none. mutual: "
-        "pairs name each other. cycle3: three name each other in a ring. permutation: drawn at random.",
+        description="Structure of the names. one_way: half of the words name the other half, which name none. cycle3: "
+        "three name each other in a ring, or two where dose is below 1. permutation: drawn at random.",
     )
     dose: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None,
-        description="Share of words in rings of three, the others in mutual pairs (derived with cycle3: 1; mutual: 0).",
+        None, description="Share of words in rings of three, the others in mutual pairs (derived with cycle3: 1)."
     )
     nodes: Annotated[int, Field(ge=2, le=26)] = Field(12, description="Names, each once in every source.")
     labels: Annotated[int, Field(ge=2, le=10)] = Field(8, description="Labels that a name may carry.")
@@ -99,15 +96,12 @@ class Graph(Factored):
     def _fits(self) -> Self:
         if self.structure != "cycle3" and self.dose is not None:
             raise ValueError(f"dose: expected structure cycle3, got {self.structure}. Remove it.")
-        if self.structure in ("one_way", "mutual") and self.nodes % 2:
-            raise ValueError(f"nodes: expected an even number with structure {self.structure}, got {self.nodes}.")
+        if self.structure == "one_way" and self.nodes % 2:
+            raise ValueError(f"nodes: expected an even number with structure one_way, got {self.nodes}.")
         if self.structure == "cycle3":
             if self.dose is None:
                 object.__setattr__(self, "dose", 1.0)
             self._whole_rings()
-        if self.structure == "mutual":  # the same corpus as no rings at all, so the same identity
-            object.__setattr__(self, "structure", "cycle3")
-            object.__setattr__(self, "dose", 0.0)
         return self
 
     def _whole_rings(self) -> None:
@@ -128,13 +122,8 @@ class Graph(Factored):
     def shortest_target(self) -> int:
         return self.nodes
 
-    def chance(self) -> Chance:
-        naming = sum(len(names) for names in named(self)) / self.nodes
-        lost = _frustrated(self) * (1 - 1 / self.labels)
-        return Chance(1 - naming * (1 - 1 / self.labels), 1 - lost)
-
-    def drawn(self) -> Callable[[Draw], Pair]:
-        return partial(lookup, self, named(self))
+    def pair(self, draw: Draw) -> Pair:
+        return lookup(self, draw)
 
 
 class MultiLookup(Factored):
@@ -170,12 +159,8 @@ class MultiLookup(Factored):
     def shortest_target(self) -> int:
         return self.nodes
 
-    def chance(self) -> Chance:
-        assert self.labels is not None
-        return Chance(self.labels**-self.targets, _unordered(self.labels, self.targets))
-
-    def drawn(self) -> Callable[[Draw], Pair]:
-        return partial(lookup, self, named(self))
+    def pair(self, draw: Draw) -> Pair:
+        return lookup(self, draw)
 
 
 class OneSpace(Probe):
@@ -199,13 +184,23 @@ class OneSpace(Probe):
     def shortest_target(self) -> int:
         return 1
 
-    def chance(self) -> Chance:
-        return Chance(1 / self.members, _commonest(self.members, self.present))
+    def pair(self, draw: Draw) -> Pair:
+        """Draw one pair. Question and answer may find each other from either side: all its links are possible."""
+        kinds = shuffled(draw, self.kinds)[: self.present]
+        members = [draw.below(self.members) for _ in kinds]
+        words = [f"{LETTERS[kind]}{member}" for kind, member in zip(kinds, members, strict=True)]
+        order = shuffled(draw, self.present + 1)
+        source = [[LETTERS[kinds[0]], *words][i] for i in order]
+        asks, answers = order.index(0), order.index(1)
+        return Pair(
+            " ".join(source),
+            str(members[0]),
+            (Link(asks, 0, False), Link(answers, 0, False)),
+            (Link(answers, asks, False), Link(asks, answers, False)),
+        )
 
-    def drawn(self) -> Callable[[Draw], Pair]:
-        return partial(one_space, self)
 
-
+@cache
 def named(data: Graph | MultiLookup) -> list[tuple[int, ...]]:
     """Return, for every node, the nodes that it names, in order. The seed of the data fixes them for the corpus."""
     draw = Draw("names", data.name, data.seed, data.nodes)
@@ -220,8 +215,7 @@ def named(data: Graph | MultiLookup) -> list[tuple[int, ...]]:
             links = dict(zip(order[:half], order[half:], strict=True))
             return [(links[node],) if node in links else () for node in range(data.nodes)]
         case Graph():
-            rings = data.ringed if data.structure == "cycle3" else 0
-            return _rings(order, [3] * (rings // 3) + [2] * ((data.nodes - rings) // 2))
+            return _rings(order, [3] * (data.ringed // 3) + [2] * ((data.nodes - data.ringed) // 2))
 
 
 def _rings(order: Sequence[int], sizes: Sequence[int]) -> list[tuple[int, ...]]:
@@ -246,10 +240,10 @@ def _discordant(draw: Draw, nodes: int, count: int) -> list[tuple[int, ...]]:
     return list(zip(*rows[1:], strict=True))
 
 
-def lookup(data: Graph | MultiLookup, names: Sequence[tuple[int, ...]], draw: Draw) -> Pair:
-    """Return a pair of `graph` or `multi_lookup`, where node i names names[i]: nodes in random order, random labels."""
+def lookup(data: Graph | MultiLookup, draw: Draw) -> Pair:
+    """Return a pair of `graph` or `multi_lookup`: nodes in random order, with random labels."""
     assert data.labels is not None
-    nodes = shuffled(draw, data.nodes)
+    nodes, names = shuffled(draw, data.nodes), named(data)
     labels = [draw.below(data.labels) for _ in nodes]
     place = {node: s for s, node in enumerate(nodes)}
     looks = [[place[other] for other in names[node]] for node in nodes]
@@ -260,22 +254,6 @@ def lookup(data: Graph | MultiLookup, names: Sequence[tuple[int, ...]], draw: Dr
         " ".join(answer or NOBODY for answer in answers),
         tuple(Link(t, t) for t in range(data.nodes)),
         tuple(Link(s, t) for t, row in enumerate(looks) for s in row),
-    )
-
-
-def one_space(data: OneSpace, draw: Draw) -> Pair:
-    """A pair of `one_space`. Question and answer may find each other from either side: all its links are possible."""
-    kinds = shuffled(draw, data.kinds)[: data.present]
-    members = [draw.below(data.members) for _ in kinds]
-    words = [f"{LETTERS[kind]}{member}" for kind, member in zip(kinds, members, strict=True)]
-    order = shuffled(draw, data.present + 1)
-    source = [[LETTERS[kinds[0]], *words][i] for i in order]
-    asks, answers = order.index(0), order.index(1)
-    return Pair(
-        " ".join(source),
-        str(members[0]),
-        (Link(asks, 0, False), Link(answers, 0, False)),
-        (Link(answers, asks, False), Link(asks, answers, False)),
     )
 
 
@@ -293,18 +271,10 @@ def bound(data: Graph) -> float:
 
     A normalisation divides by a number that the swap may change, which lets biases in; the bound leaves that out.
     """
-    return 1 - _frustrated(data) / 2 * (1 - 1 / data.labels) * (1 - 1 / data.nodes)
-
-
-def _frustrated(data: Graph) -> float:
-    """Return the share of the nodes that symmetric scores cannot serve: one in each cycle of three or more.
-
-    Around a cycle each node would score the next above the one before: s_12 > s_1n, s_23 > s_12, …, s_n1 > s_n-1,n.
-    All but one of these can hold; all of them say s_12 > s_1n > … > s_12.
-    """
     names = named(data)
     lengths = [_returns_after(names, node) for node in range(data.nodes)]
-    return sum(1 / length for length in lengths if length >= 3) / data.nodes
+    cycles = sum(1 / length for length in lengths if length >= 3)
+    return 1 - cycles / data.nodes / 2 * (1 - 1 / data.labels) * (1 - 1 / data.nodes)
 
 
 def _returns_after(names: list[tuple[int, ...]], node: int) -> int:
@@ -315,21 +285,3 @@ def _returns_after(names: list[tuple[int, ...]], node: int) -> int:
         if at == node:
             return steps
     return 0
-
-
-def _unordered(labels: int, count: int) -> float:
-    """Return the chance to name `count` labels in order, knowing only which they are.
-
-    A multiset of labels with m orders is m times as likely as one with a single order, and its order is guessed one
-    time in m. So: the number of multisets over that of sequences.
-    """
-    return float(comb(labels + count - 1, count) / labels**count)
-
-
-def _commonest(members: int, present: int) -> float:
-    """Mean share of the commonest label among those present."""
-    total = 0.0
-    for counts in product(range(present + 1), repeat=members):
-        if sum(counts) == present:
-            total += max(counts) * factorial(present) / prod(map(factorial, counts))
-    return float(total / members**present / present)

@@ -21,14 +21,11 @@ is the farthest.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-from math import comb
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from study.corpora.corpus import VERSION, Chance, Link, Pair
+from study.corpora.corpus import VERSION, Link, Pair
 from study.corpora.grammar.draw import Draw
 from study.corpora.probes.probe import WHICH, Probe, shuffled
 from study.schema import Size
@@ -53,11 +50,11 @@ class Sequences(Probe):
     def shortest_target(self) -> int:
         return self.shortest
 
-    def chance(self) -> Chance:
-        return Chance(1 / self.symbols)
-
-    def drawn(self) -> Callable[[Draw], Pair]:
-        return partial(ordered, self)
+    def pair(self, draw: Draw) -> Pair:
+        """Draw one pair, its length drawn evenly."""
+        count = self.shortest + draw.below(self.longest + 1 - self.shortest)
+        symbols, looks = self.looks(draw, count)
+        return _pair([f"w{symbol:02d}" for symbol in symbols], looks)
 
     def looks(self, draw: Draw, count: int) -> tuple[list[int], list[int]]:
         """`count` random symbols, and the places that the target takes them from."""
@@ -96,9 +93,6 @@ class Sort(Sequences):
             raise ValueError(f"symbols: expected at least longest ({self.longest}) with sort, got {self.symbols}.")
         return self
 
-    def chance(self) -> Chance:
-        return Chance(_by_rank(self))
-
     def looks(self, draw: Draw, count: int) -> tuple[list[int], list[int]]:
         symbols = shuffled(draw, self.symbols)[:count]
         return symbols, sorted(range(count), key=lambda s: symbols[s])
@@ -127,40 +121,14 @@ class CopyFar(Probe):
     def shortest_target(self) -> int:
         return self.copied
 
-    def chance(self) -> Chance:
-        return Chance(1 / self.symbols)
-
-    def drawn(self) -> Callable[[Draw], Pair]:
-        return partial(far, self)
-
-
-def ordered(data: Sequences, draw: Draw) -> Pair:
-    """Return a pair of `copy`, `reverse` or `sort`, its length drawn evenly."""
-    count = data.shortest + draw.below(data.longest + 1 - data.shortest)
-    symbols, looks = data.looks(draw, count)
-    return _pair([f"w{symbol:02d}" for symbol in symbols], looks)
-
-
-def far(data: CopyFar, draw: Draw) -> Pair:
-    """Return a pair of `copy_far`."""
-    first = data.length - data.distance - data.copied
-    looks = list(range(first, first + data.copied))
-    symbols = [draw.below(data.symbols) for _ in range(data.length)]
-    return _pair([f"{'w' if s in looks else 'v'}{symbol:02d}" for s, symbol in enumerate(symbols)], looks)
+    def pair(self, draw: Draw) -> Pair:
+        first = self.length - self.distance - self.copied
+        looks = list(range(first, first + self.copied))
+        symbols = [draw.below(self.symbols) for _ in range(self.length)]
+        return _pair([f"{'w' if s in looks else 'v'}{symbol:02d}" for s, symbol in enumerate(symbols)], looks)
 
 
 def _pair(source: list[str], looks: list[int]) -> Pair:
     """The target is the source words looked at, in that order."""
     links = tuple(Link(s, t) for t, s in enumerate(looks))
     return Pair(" ".join(source), " ".join(source[s] for s in looks), links)
-
-
-def _by_rank(data: Sort) -> float:
-    """Return the likeliest k-th smallest of n symbols, a mean over the words of all lengths n."""
-    right = words = 0.0
-    for n in range(data.shortest, data.longest + 1):
-        words += n
-        for k in range(n):
-            ways = (comb(v, k) * comb(data.symbols - 1 - v, n - 1 - k) for v in range(data.symbols))
-            right += max(ways) / comb(data.symbols, n)
-    return right / words

@@ -16,13 +16,13 @@ from typing import Any, TypeAlias
 
 from study import files as disk
 from study.errors import InputError
-from study.publish.site.content import MAPS, Content, pages
+from study.publish.site.content import Content, pages
 
 OURS = b"<title>Attention, ablated</title>"
 """A mark that the first page of a site has, and that of another folder has not."""
 EVERY = 1.0
 """Seconds between two looks at the records."""
-WATCHED = ("record.json", "progress.json", "history.jsonl", MAPS)
+WATCHED = ("record.json", "progress.json", "history.jsonl")
 HERE = "127.0.0.1"
 Build: TypeAlias = Callable[[], Content]
 Say: TypeAlias = Callable[[str], object]
