@@ -3,9 +3,6 @@
 Of a run: the fields that differ from the defaults, its scores, its learning curve and one attention map. --plot draws
 curve and map.
 
---maps prints what attention looks at while the model learns: the map of one sentence at each validation. --plot draws
-them in a strip, or one after another if FILE ends in .gif.
-
 --sentences prints its translations with source and reference, the worst first; with --versus, those that lose most
 against another run. Scores are of one sentence each. Generated corpora are generated again; Multi30k needs the variable
 STUDY_MULTI30K, and text of your own its folder (--data-folder).
@@ -20,7 +17,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
-from study import api, attention_map
+from study import api
 from study.commands.options import Parser, print_frame, record_lines, say, table_lines, write_picture
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
@@ -38,7 +35,6 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser(prog="study show", description=__doc__)
     add = parser.add_argument
     parser.share("run", "--plot")
-    add("--maps", action="store_true", help="print the attention map of each validation instead")
     add("--sentences", action="store_true", help="print the translations instead, the worst first")
     add("--versus", metavar="RUN", help="another run on the same corpus, to compare the translations with")
     scores = "chrf, bleu, exact, prefix or accuracy (default: chrf; accuracy for a corpus without sentences)"
@@ -49,16 +45,14 @@ def main(argv: Sequence[str]) -> int:
     corpus = args.run in KINDS and args.run != "files"
     if not args.sentences and (args.versus or args.score or args.csv or (args.split and not corpus)):
         raise InputError("--versus, --score, --csv, --split: expected with --sentences, got none. Add --sentences.")
-    if args.json and (corpus or args.maps):
-        raise InputError("--json: expected for a run or its --sentences, got maps or a corpus. Remove it.")
+    if args.json and corpus:
+        raise InputError("--json: expected for a run or its --sentences, got a corpus. Remove it.")
     if corpus:
         _corpus(args)
         return 0
     run = api.load(args.run, runs=args.runs)
     if args.sentences:
         _sentences(run, args)
-    elif args.maps:
-        _maps(run, args)
     elif args.json:
         print(run.store.text(run.id), end="")
     else:
@@ -81,18 +75,6 @@ def _sentences(run: api.Run, args: Namespace) -> None:
         say("", *record_lines(row))
     if len(frame) > WORST:
         say("", f"and {len(frame) - WORST} more of {len(frame)}; print all with --csv or --json")
-
-
-def _maps(run: api.Run, args: Namespace) -> None:
-    from study.analysis.figures.run import learned
-
-    if args.plot and args.plot.suffix == ".gif":
-        run.animate().save(args.plot, writer="pillow", dpi=110)
-    elif args.plot:
-        write_picture(run.plot_learning(), args.plot)
-    say(f"Attention: {attention_map.title(run.maps[0])}")
-    for one in run.maps:
-        say("", learned(one), *attention_map.cells(one))
 
 
 def _corpus(args: Namespace) -> None:

@@ -12,12 +12,8 @@ from study.analysis.run_text import run_line, series
 from study.records import Record
 
 if TYPE_CHECKING:
-    from matplotlib.animation import FuncAnimation
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-STRIP = 5
-"""Most maps in a row of a strip."""
 
 
 @style.styled()
@@ -61,48 +57,10 @@ def draw_translations(maps: Sequence[tuple[dict[str, Any], str]]) -> Figure:
         lines = [model, f"→ {text}", "" if spread is None else f"entropy {spread:.2f}"]
         one.set_title("\n".join(textwrap.fill(line, int(12 * width)) for line in lines if line), loc="left", fontsize=8)
     _add_scale(figure, image, axes)
-    _add_title(figure, maps[0][0], int(14 * sum(widths)))
+    first = maps[0][0]
+    head = f"{(first.get('text') or {}).get('source', '')}   ({attention_map.title(first)})"
+    figure.suptitle(textwrap.fill(head, int(14 * sum(widths))), fontsize=8.5, x=0.01, ha="left")
     return figure
-
-
-@style.styled()
-def draw_learning(maps: Sequence[dict[str, Any]]) -> Figure:
-    """The maps of one sentence at each validation, in a strip: what target tokens look at while the model learns."""
-    columns = min(STRIP, len(maps))
-    rows = -(-len(maps) // columns)
-    size = (1.4 * columns + 1.0, max(1.2, 1.4 * len(maps[0]["target"]) / len(maps[0]["source"])) * rows + 1.3)
-    figure, axes = style.subplots(rows, columns, figsize=size, squeeze=False, sharex=True, sharey=True)
-    for one, attention in zip(axes.flat, maps, strict=False):
-        image = attention_map.draw(one, attention)
-        one.set_title(learned(attention), loc="left", fontsize=style.SMALL)
-    for one in axes.flat[len(maps) :]:
-        one.set_visible(False)
-    _add_scale(figure, image, axes)
-    _add_title(figure, maps[0], 200)
-    return figure
-
-
-@style.styled()
-def animate_learning(maps: Sequence[dict[str, Any]]) -> FuncAnimation:
-    """The same maps one after another: `.to_jshtml()` in a notebook, `.save("maps.gif")` on disk."""
-    from matplotlib.animation import FuncAnimation
-
-    figure, axes = style.subplots(figsize=(4.4, 3.9))
-    image = attention_map.draw(axes, maps[0])
-    _add_scale(figure, image, axes)
-
-    def show(frame: int) -> list[Any]:
-        image.set_data(maps[frame]["weights"])
-        return [image, axes.set_title(learned(maps[frame]), loc="left")]
-
-    show(0)
-    return FuncAnimation(figure, show, frames=len(maps), interval=600)
-
-
-def learned(attention: dict[str, Any]) -> str:
-    """The step of a map of a validation and, where the weights are distributions, its entropy."""
-    spread = attention_map.entropy(attention)
-    return f"step {attention['step']:,}" + ("" if spread is None else f", entropy {spread:.2f}")
 
 
 def pruning_curve(record: Record) -> list[tuple[float, float]]:
@@ -114,11 +72,6 @@ def pruning_curve(record: Record) -> list[tuple[float, float]]:
 
 def _add_scale(figure: Figure, image: Any, axes: Any) -> None:
     figure.colorbar(image, ax=axes, fraction=0.02, pad=0.01, aspect=30).outline.set_visible(False)
-
-
-def _add_title(figure: Figure, attention: dict[str, Any], letters: int) -> None:
-    head = f"{(attention.get('text') or {}).get('source', '')}   ({attention_map.title(attention)})"
-    figure.suptitle(textwrap.fill(head, letters), fontsize=8.5, x=0.01, ha="left")
 
 
 def _draw_curve(axes: Axes, record: Record) -> None:
