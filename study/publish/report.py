@@ -21,7 +21,7 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
     Args:
         spec: the sweep.
         out: folder of the runs, or a results folder.
-        to: folder for table.{csv,md} and figure.{svg,png,csv} (default: `out/report/<name of the sweep>`; of published
+        to: folder for table.{csv,md} and figure.{svg,csv} (default: `out/report/<name of the sweep>`; of published
             runs the table that `study reproduce` writes, and no figure).
 
     Raises:

@@ -36,66 +36,61 @@ WIDTH, HEIGHT = 0.07, 0.055
 """Size of a number, in parts of the axis."""
 SIDES = ("", "second_")
 """Beginnings of the columns of both sweeps."""
+EFFECT = ["effect", "low", "high"]
+COLUMNS = ["family", "arm", "n", "data", "second_data", "metric", "second_metric", "seeds", *EFFECT,
+           *(f"second_{name}" for name in EFFECT), "rho", "rho_low", "rho_high", "ceiling"]  # fmt: skip
 
 
 def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
     """Table of the figure: one line an arm, and one for the rank correlation of each family and of all arms.
 
-    Columns: family, arm, n (its place in the key), data and second_data, metric and second_metric, effect, low, high
-    and second_effect, second_low, second_high, seeds (in words), rho, rho_low, rho_high and ceiling (in lines without
-    an arm). Empty with fewer than two sweeps, or if no seed has all arms.
+    Columns: `COLUMNS`; n is the place of an arm in the key. Lines of a rank correlation have no arm, and that of all
+    arms no family. Empty with fewer than two sweeps, or without an effect.
     """
     import pandas as pd
 
     if len(specs) < 2:
         return pd.DataFrame()
     found = agreement.agree(runs, specs, [primary(spec) for spec in specs])
-    facts = {f"{side}data": agreement.DATA[spec.name] for side, spec in zip(SIDES, specs, strict=True)}
+    facts = {f"{side}data": agreement.SWEEPS[spec.name][0] for side, spec in zip(SIDES, specs, strict=True)}
     facts |= {f"{side}metric": primary(spec) for side, spec in zip(SIDES, specs, strict=True)}
-    facts |= {"seeds": agreement.seeds_in_words(found.seeds)}
-    rows: list[dict[str, Any]] = []
-    for place, effect in enumerate(found.effects, start=1):
-        row = {"family": effect.family, "arm": effect.arm, "n": place, **facts}
-        for side, test in zip(SIDES, (effect.first, effect.second), strict=True):
-            row |= {f"{side}effect": test.difference, f"{side}low": test.low, f"{side}high": test.high}
-        rows.append(row)
-    for family, test in found.correlations.items() if rows else ():
-        rho = {"rho": test.difference, "rho_low": test.low, "rho_high": test.high, "ceiling": found.ceilings[family]}
-        rows.append({"family": family, "arm": "", **facts, **rho})
-    table = pd.DataFrame(rows)
-    return table if table.empty else table.astype({"n": "Int64"}).round(DECIMALS)
+    effects = [row | {"n": place} for place, row in enumerate(found.effects, start=1)]
+    rhos = [row | {"family": row["family"].replace("all", ""), "arm": ""} for row in found.correlations]
+    table = pd.concat(
+        [
+            pd.DataFrame(effects).rename(columns=lambda name: name.removeprefix("first_")),
+            pd.DataFrame(rhos).rename(columns={"low": "rho_low", "high": "rho_high"}),
+        ]
+    )
+    if table.empty:
+        return table
+    return table.assign(**facts, seeds=found.seeds).astype({"n": "Int64"}).reindex(columns=COLUMNS).round(DECIMALS)
 
 
 @style.styled()
 def draw(table: pd.DataFrame) -> Figure:
-    """Draw a panel for each family above the key to its arms, and one for all arms if there are several families."""
+    """Draw a panel for each family above the key to its arms, and one for all arms."""
     arms, rhos = table[table["arm"] != ""], table[table["arm"] == ""].set_index("family")
     families = list(dict.fromkeys(arms["family"]))
-    texts = {"": _explained(table)}
+    texts = []
     for family in families:
         lines = [f"{arm.n}  {arm_words(arm.arm)}" for arm in arms[arms["family"] == family].itertuples()]
-        texts[family] = "\n".join(textwrap.fill(line, 43, subsequent_indent=" " * 5) for line in lines)
-    room = 0.15 * (1 + max(text.count("\n") for text in texts.values()))
-    size, ratios = (style.PAGE, 2.6 + room), [2.6, room]
-    figure, grid = style.subplots(2, len(texts), figsize=size, height_ratios=ratios, squeeze=False)
-    for family, top, below in zip([*families, ""], *grid, strict=True):
-        if family or len(families) > 1:
-            _panel(top, arms[arms["family"] == family] if family else arms, families)
-            head = family or "all"
-            if family in rhos.index:
-                rho, low, high = rhos.loc[family, ["rho", "rho_low", "rho_high"]]
-                inside = interval(low, high, 2, False)
-                head += f"\nρ = {number(rho, 2)}" + (f" {inside}" if low == low else "")
-            top.set_title(head, loc="left")
-            if family:
-                _number(top, arms[arms["family"] == family])
-            else:
-                top.legend(loc="best", frameon=False, handletextpad=0.1, borderpad=0.1)
+        texts.append("\n".join(textwrap.fill(line, 43, subsequent_indent=" " * 5) for line in lines))
+    texts.append(_explained(table))
+    room = 0.15 * (1 + max(text.count("\n") for text in texts))
+    figure, grid = style.subplots(2, len(texts), (style.PAGE, 2.6 + room), height_ratios=[2.6, room])
+    for family, text, top, below in zip([*families, ""], texts, *grid, strict=True):
+        own = arms[arms["family"] == family] if family else arms
+        _panel(top, own, families)
+        rho, low, high = rhos.reindex([family])[["rho", "rho_low", "rho_high"]].iloc[0]
+        top.set_title(f"{family or 'all'}\nρ = {number(rho, 2)} {interval(low, high, 2, False)}", loc="left")
+        if family:
+            _number(top, own)
         else:
-            top.set_axis_off()
+            top.legend(loc="best", frameon=False, handletextpad=0.1, borderpad=0.1)
         below.set_axis_off()
-        looks_of_text = {"va": "top", "fontsize": style.SMALL, "transform": below.transAxes, "linespacing": 1.25}
-        below.text(0, 1, texts[family], **looks_of_text).set_in_layout(False)
+        looks = {"va": "top", "fontsize": style.SMALL, "transform": below.transAxes, "linespacing": 1.25}
+        below.text(0, 1, text, **looks).set_in_layout(False)
     grid[0][0].set_ylabel(f"effect on {table['second_data'].iloc[0]}")
     return figure
 
@@ -118,7 +113,7 @@ def _scale(axes: Axes, name: str, values: Any) -> None:
     getattr(axes, f"set_{name}scale")("symlog", linthresh=LINEAR)
     scale = axis.get_transform()
     places = scale.transform([value for value in [*values, 0.0] if value == value])
-    span = max(places) - min(places) or 1.0
+    span = max(places) - min(places)
     low, high = scale.inverted().transform([min(places) - 0.1 * span, max(places) + 0.1 * span])
     ticks: dict[float, float] = {}
     for tick in TICKS:
@@ -157,8 +152,7 @@ def _explained(table: pd.DataFrame) -> str:
     lines = [f"{first[f'{side}data']}: {title(first[f'{side}metric'])}" for side in SIDES]
     lines += ["effect: arm − baseline of its family", "lines: 95% intervals by Welch's test"]
     lines += [f"seeds: {first['seeds']}", f"axes: linear within ±{LINEAR:g}"]
-    if "ceiling" in table:
-        known = table.dropna(subset=["ceiling"])
-        pairs = zip(known["family"], known["ceiling"], strict=True)
-        lines += ["ceiling of ρ: " + ", ".join(f"{family or 'all'} {number(one, 2)}" for family, one in pairs)]
+    known = table.dropna(subset=["ceiling"])
+    pairs = zip(known["family"], known["ceiling"], strict=True)
+    lines += ["ceiling of ρ: " + ", ".join(f"{family or 'all'} {number(one, 2)}" for family, one in pairs)]
     return "\n".join(textwrap.fill(line, 36, subsequent_indent="   ") for line in lines)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from study.analysis.figures import panels, style
-from study.analysis.figures.points import LENGTH_SPLITS
 from study.analysis.inference import FEW
 from study.analysis.labels import arm_words
 
@@ -32,13 +31,11 @@ def scale(table: pd.DataFrame) -> Figure:
 def lengths(table: pd.DataFrame) -> Figure:
     """Draw panels on common axes; buckets of untrained lengths stand on grey."""
     figure = panels.small_multiples(table, "words in the source", height=1.75)
-    buckets = dict(zip(table["x"], table["metric"], strict=True))
-    beyond = [i for i, metric in enumerate(buckets.values()) if not metric.startswith(LENGTH_SPLITS[0])]
+    trained = table["x"][table["metric"].str.startswith("test/")].nunique()
     for axes in figure.axes:
         axes.tick_params(axis="x", rotation=50, labelsize=style.SMALL)
-        if beyond:
-            axes.axvspan(beyond[0] - 0.5, axes.get_xlim()[1], color="#f0f0f0", linewidth=0, zorder=0)
-            axes.set_xlim(right=axes.get_xlim()[1])
+        axes.axvspan(trained - 0.5, axes.get_xlim()[1], color="#f0f0f0", linewidth=0, zorder=0)
+        axes.set_xlim(right=axes.get_xlim()[1])
     return figure
 
 

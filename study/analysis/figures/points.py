@@ -1,26 +1,19 @@
 """Points of the small multiples: one row a run in its panel (row, column), on its line, at its place x.
 
-A figure gives a function that places one run. `_rows` calls it for every declared run of a sweep, and `_with_means`
-adds means and intervals. A mean over a hole does not exist, and a run without a score is a row, too.
+Lines and places are read from the labels of arms. A run without a score is a row, too, and its arm has no mean.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
-from functools import reduce
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from study import metrics
-from study.analysis import labels
 from study.analysis.inference import FEW, mean_interval
-from study.analysis.labels import arm_words
+from study.analysis.labels import setting
 from study.analysis.runs import Runs
 from study.analysis.tables import DECIMALS
-from study.config import Experiment, mechanisms
-from study.config.identity import scientific
-from study.scoring import BY_LENGTH
-from study.sweep.grid import text
 from study.sweep.spec import Spec
 
 if TYPE_CHECKING:
@@ -29,11 +22,15 @@ if TYPE_CHECKING:
 Point = dict[Any, Any]
 CELL = ["row", "column", "line", "x"]
 """Columns that group runs into one mean: the panel, its line and the place on the line."""
-CROSS = "model.attention.cross"
-BUCKETS = {f"{low}–{high}": f"length {low}-{high}" for low, high in metrics.LENGTHS}
-LENGTH_SPLITS = ("test", "long")
-"""In the order of reading: lengths that were trained, then longer ones. A bucket is read where it is scored first."""
-SITES = {site: labels.setting("site", site) for site in ("all", "encoder_self", "decoder_self", "cross")}
+TRAINED, LONGEST = 16, 32
+"""Words of the longest sentences of the splits `test` and `long`. Training has those of `test`."""
+BUCKETS = {
+    f"{low}–{high}": f"{'test' if high <= TRAINED else 'long'}/{{}}/length {low}-{high}"
+    for low, high in metrics.LENGTHS
+    if high <= LONGEST
+}
+"""Words in the source ↦ the score over these sentences, with a gap for the metric."""
+SITES = ("all", "encoder_self", "decoder_self", "cross")
 """In the order of reading."""
 
 
@@ -44,90 +41,55 @@ def scale(runs: Runs, *specs: Spec) -> pd.DataFrame:
     """
     found = []
     for spec in specs:
-
-        def place(e: Any, base: Experiment, run: Point, name: str = spec.name) -> Iterable[Point]:
-            if name == "scale_parts" or mechanisms.SCALE[e.model.attention.cross.scale].power == 1:
-                line = _line(e, base, f"{CROSS}.scale", f"{CROSS}.logit_init", f"{CROSS}.map_rate")
-                x = e.model.attention.cross.key_width
-                yield {"column": e.model.family, "line": line, "x": x, "metric": "test/exact"}
-
-        found += _rows(runs, spec, ("scale", "logit_init", "map_rate", "key_width"), ["test/exact"], place)
+        for e, run in _declared(runs, spec, ["test/exact"]):
+            cross = e.model.attention.cross
+            if spec.name == "scale_parts" or cross.scale == "inverse":
+                line = _line(run, "scale", "logit_init", "map_rate")
+                found.append(_point(run, "test/exact", column=e.model.family, line=line, x=cross.key_width))
     return _with_means(found)
 
 
 def lengths(runs: Runs, spec: Spec) -> pd.DataFrame:
     """Rows of panels by metric, columns by family and the decoder's start; places by length, lines by memory."""
-    names = {(split, m, b): f"{split}/{m}/{BUCKETS[b]}" for split in LENGTH_SPLITS for m in BY_LENGTH for b in BUCKETS}
-    scored = runs.declared(spec, list(names.values())).notna().any()
-    splits = {b: split for split in LENGTH_SPLITS[::-1] for b in BUCKETS if scored[names[split, BY_LENGTH[0], b]]}
-
-    def place(e: Any, base: Experiment, run: Point) -> Iterable[Point]:
-        line = _line(e, base, "model.memory", "model.annotations", "model.penalty")
-        init = getattr(e.model, "init", None)
-        column = e.model.family + (f",\n{arm_words(f'init={init}')}" if init else "")
-        for metric in BY_LENGTH:
-            for bucket in (one for one in BUCKETS if one in splits):
-                score = run[names[splits[bucket], metric, bucket]]
-                where = {"row": metric, "column": column, "line": line, "x": bucket}
-                yield where | {"metric": f"{splits[bucket]}/{metric}", "score": score}
-
-    free = ("memory", "init", "annotations", "annotation_width", "penalty")
-    found = _rows(runs, spec, free, list(names.values()), place)
-    return _with_means(sorted(found, key=lambda point: -BY_LENGTH.index(point["row"])))
+    found = []
+    for metric in ("exact", "bleu"):
+        names = {bucket: name.format(metric) for bucket, name in BUCKETS.items()}
+        for e, run in _declared(runs, spec, list(names.values())):
+            init = getattr(e.model, "init", None)
+            column = e.model.family + (f",\n{setting('init', init)}" if init else "")
+            for bucket, name in names.items():
+                found.append(_point(run, name, row=metric, column=column, line=_line(run, "memory"), x=bucket))
+    return _with_means(found)
 
 
 def pruning(runs: Runs, spec: Spec) -> pd.DataFrame:
     """Panel for each site, a line an order; x: percentage of heads gone, `free`: how many of them went for free."""
-    metric, free = (f"{spec.metric[0]}/{name}" for name in ("bleu", "free"))
-    kept = {10 * tenth: f"{metric}/{subset}" for tenth, subset in enumerate(reversed(metrics.KEPT))}
-
-    def place(e: Any, base: Experiment, run: Point) -> Iterable[Point]:
-        if e.pruning and e.pruning.question == "curve":
-            where = {"column": SITES[e.pruning.site], "line": f"order={e.pruning.order}", "metric": metric}
-            yield from (where | {"x": x, "score": run[name], "free": run[free]} for x, name in kept.items())
-
-    found = _rows(runs, spec, ("site", "order", "draws", "penalty", "gate_steps"), [free, *kept.values()], place)
-    return _with_means(sorted(found, key=lambda point: [*SITES.values()].index(point["column"])))
+    split, found = spec.metric[0], []
+    kept = {10 * tenth: f"{split}/bleu/{subset}" for tenth, subset in enumerate(reversed(metrics.KEPT))}
+    declared = list(_declared(runs, spec, [f"{split}/free", *kept.values()]))
+    for site in SITES:
+        for _, run in (pair for pair in declared if pair[0].pruning.site == site):
+            where = {"column": setting("site", site), "line": _line(run, "order"), "free": run[f"{split}/free"]}
+            found += [_point(run, name, x=x, **where) for x, name in kept.items()]
+    return _with_means(found)
 
 
-def _rows(
-    runs: Runs,
-    spec: Spec,
-    free: Collection[str],
-    scores: Sequence[str],
-    place: Callable[[Any, Experiment, Point], Iterable[Point]],
-) -> list[Point]:
-    """Return the points of the declared runs of a sweep that are as the first of their kind in all but some fields.
-
-    Args:
-        runs: the runs.
-        spec: the sweep.
-        free: fields that may differ; last parts of dotted names (`scale`), so that they hold for every site.
-        scores: scores to read, as `split/metric` or `split/metric/subset`.
-        place: yields points of an experiment, from the first one of its corpus and family and from its declared row.
-    """
-    first: dict[Any, tuple[Point, Experiment]] = {}
-    found = []
+def _declared(runs: Runs, spec: Spec, scores: Sequence[str]) -> Iterator[tuple[Any, Point]]:
+    """Yield the experiment and the row of every declared run."""
     for cell, run in zip(spec.cells, runs.declared(spec, scores).to_dict("records"), strict=True):
-        if (e := cell.experiment) is None:
-            continue
-        fixed = {name: value for name, value in scientific(e).items() if name.rpartition(".")[2] not in free}
-        kind = e.data.name, e.model.family, e.pruning and e.pruning.question
-        usual, base = first.setdefault(kind, (fixed, e))
-        for point in place(e, base, run) if fixed == usual else ():
-            facts = {"seed": run["seed"], "id": run["id"], "state": run["state"], "metric": point["metric"]}
-            found.append(dict.fromkeys(CELL, "") | facts | {"score": run.get(point["metric"])} | point)
-    return found
+        if cell.experiment:
+            yield cell.experiment, run
 
 
-def _line(experiment: Experiment, base: Experiment, main: str, *variants: str) -> str:
-    """Name an arm as `style.look` takes it: the value of `main`, and variants that are not the base's."""
+def _line(run: Point, *names: str) -> str:
+    """Return the settings of these fields in the label of an arm, as `style.look` takes them."""
+    return " ".join(setting for setting in run["arm"].split() if setting.partition("=")[0] in names)
 
-    def value(one: Any, path: str) -> Any:
-        return reduce(lambda section, name: getattr(section, name, None), path.split("."), one)
 
-    named = [path for path in variants if value(experiment, path) not in (None, value(base, path))]
-    return " ".join(f"{path.rpartition('.')[2]}={text(value(experiment, path))}" for path in (main, *named))
+def _point(run: Point, name: str, **place: Any) -> Point:
+    """Return a run in a figure by its score, `split/metric` or `split/metric/subset`."""
+    facts = {"seed": run["seed"], "id": run["id"], "state": run["state"], "metric": "/".join(name.split("/")[:2])}
+    return dict.fromkeys(CELL, "") | facts | {"score": run[name]} | place
 
 
 def _with_means(points: list[Point]) -> pd.DataFrame:

@@ -122,8 +122,8 @@ def look(arm: str) -> Look:
 
 
 @styled()
-def write(figure: Figure, data: pd.DataFrame, path: Path, png: bool = True) -> list[Path]:
-    """Write a figure and its data: `path` with the endings .svg, .png (unless told not to) and .csv, without dates.
+def write(figure: Figure, data: pd.DataFrame, path: Path) -> list[Path]:
+    """Write a figure and its data: `path` with the endings .svg and .csv, without dates.
 
     Returns:
         The paths written.
@@ -131,12 +131,10 @@ def write(figure: Figure, data: pd.DataFrame, path: Path, png: bool = True) -> l
     Raises:
         OSError: a file cannot be written.
     """
-    paths = [path.with_name(path.name + suffix) for suffix in ((".svg", ".png") if png else (".svg",))]
-    for one in paths:
-        write_picture(figure, one)
-    table = path.with_name(path.name + ".csv")
+    picture, table = (path.with_name(path.name + suffix) for suffix in (".svg", ".csv"))
+    write_picture(figure, picture)
     files.write(table, data.to_csv(index=False, lineterminator="\n"))
-    return [*paths, table]
+    return [picture, table]
 
 
 @styled()

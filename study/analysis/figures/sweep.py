@@ -50,7 +50,7 @@ def points(facets: list[Facet]) -> pd.DataFrame:
 
 
 def write(facets: list[Facet], path: Path) -> list[Path]:
-    """Write the sweep's figure and its data: `path` with the endings .svg, .png and .csv; the paths written."""
+    """Write the sweep's figure and its data: `path` with the endings .svg and .csv; the paths written."""
     return style.write(draw(facets), points(facets), path)
 
 
