@@ -1,7 +1,7 @@
 """Print one run, its translations, or a corpus.
 
-Of a run: the fields that differ from the defaults, its scores, its learning curve and one attention map. --plot draws
-curve and map.
+Of a run: the fields that differ from the defaults, its scores and one attention map. --plot draws the map and the
+learning curve.
 
 --sentences prints its translations with source and reference, the worst first; with --versus, those that lose most
 against another run. Scores are of one sentence each. Generated corpora are generated again; Multi30k needs the variable

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from study import attention_map
 from study.analysis.figures import style
-from study.analysis.run_text import run_line, series
+from study.analysis.run_text import run_line
 from study.records import Record
 
 if TYPE_CHECKING:
@@ -81,8 +81,9 @@ def _draw_curve(axes: Axes, record: Record) -> None:
         (axes, "C0o-", "valid_bleu", "BLEU on validation"),
         (beside, "C1s--", "valid_loss", "loss on validation, nats a token"),
     ):
-        points = series(record, name)
-        lines += one.plot([step for step, _ in points], [value for _, value in points], look, markersize=3, label=label)
+        points = [point for point in record.history if point.get(name) is not None]
+        x, y = ([point[key] for point in points] for key in ("step", name))
+        lines += one.plot(x, y, look, markersize=3, label=label)
         one.set(ylabel=label, xlabel="step", ylim=(0, None))
     beside.grid(False)
     beside.spines["right"].set_visible(True)
