@@ -93,10 +93,6 @@ class Table:
         """The numbers, one line a row."""
         return self.frame.to_csv(index=False, lineterminator="\n")
 
-    def records_json(self) -> str:
-        """Return the numbers as a JSON list with an object per row, with the columns of the CSV as keys."""
-        return self.frame.to_json(orient="records", force_ascii=False, indent=1) + "\n"
-
     def markdown(self) -> str:
         """Return a GitHub table per block, notes below. A notebook shows it."""
         import pandas as pd
@@ -127,18 +123,16 @@ class Table:
             words = [*column.head.split(), *(row.cells[column.key] for row in self.rows)]
             least = max(map(len, words)) if column.align == "right" else None
             grid.add_column(column.head, justify=column.align, width=least, overflow="fold")
-        for i, block in enumerate(self.blocks):
+        for block in self.blocks:
             if block.head:
-                grid.add_row(Text(shown("\n" * bool(i) + block.head), style="italic"))
+                grid.add_row(Text(f"\n{shown(block.head)}", style="italic"))
             for row in block.rows:
-                grid.add_row(
-                    *(Text(shown(row.cells[c.key]), "bold" if c.key in row.bold else "") for c in self.columns)
-                )
+                cells = {column.key: shown(row.cells[column.key]) for column in self.columns}
+                grid.add_row(*(Text(text, "bold" if key in row.bold else "") for key, text in cells.items()))
         console = Console(file=file, width=width, highlight=False)
-        if width is None and not console.is_terminal:
-            console.width = 100
-        least = console.measure(grid, options=console.options.update(width=1000)).minimum
-        console.width = max(console.width, least)
+        if not console.is_terminal:
+            console.width = width or 100
+        console.width = max(console.width, console.measure(grid, options=console.options.update(width=1000)).minimum)
         notes = (Text(shown(note), style="dim") for note in self.notes)
         console.print(Text(shown(self.title), style="bold"), grid, "", *notes, sep="\n")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 
-from study.commands.options import Parser, folder, say
+from study.commands.options import Parser, folder, print_frame, say
 from study.run_names import results_folder, sweeps_folder
 
 DESCRIPTION = """\
@@ -46,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
     found = Runs(runs, sweeps_folder())
     rows = evaluate(schema.read_all(args.claims), found, measured, args.claim)
     if args.json:
-        print((table.contrasts_table if args.claim else table.summary_table)(rows).records_json(), end="")
+        print_frame((table.contrasts_table if args.claim else table.summary_table)(rows).frame, args)
     elif args.claim or args.all:
         say(*page.lines(rows, args.all))
     else:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from study.commands.options import SHARED, Parser, folder, runs_folder
+from study.commands.options import SHARED, Parser, folder, print_frame, runs_folder
 from study.errors import InputError
 from study.run_names import results_folder, sweep_file, sweeps_of
 
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
 
     spec, runs = load(sweep_file(args.sweep)), runs_folder(args.runs)
     if args.json:
-        print(compared(spec, Runs(runs)).table.records_json(), end="")
+        print_frame(compared(spec, Runs(runs)).table.frame, args)
     else:
         report_sweep(spec, runs, args.out)
     return 0
