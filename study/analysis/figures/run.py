@@ -64,10 +64,9 @@ def draw_translations(maps: Sequence[tuple[dict[str, Any], str]]) -> Figure:
 
 
 def pruning_curve(record: Record) -> list[tuple[float, float]]:
-    """(share of heads kept, BLEU on the first test split) of a pruning; empty for other runs."""
-    split = next((score.split for score in record.scores if score.split != "valid"), "")
-    found = [s for s in record.scores if (s.split, s.metric) == (split, "bleu") and str(s.subset).startswith("kept ")]
-    return sorted((float(str(s.subset).removeprefix("kept ")), s.value) for s in found if s.value is not None)
+    """(share of heads kept, BLEU) of a pruning, which is scored on the first test split; empty for other runs."""
+    kept = [(str(score.subset), score.value) for score in record.scores if score.metric == "bleu"]
+    return sorted((float(part.removeprefix("kept ")), value or 0.0) for part, value in kept if part.startswith("kept "))
 
 
 def _add_scale(figure: Figure, image: Any, axes: Any) -> None:
