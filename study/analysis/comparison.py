@@ -31,7 +31,7 @@ RULES = {
 }
 """The field training.select, in words."""
 LISTED = 6
-"""So many failures or inapplicable cells are listed by name, the rest counted."""
+"""So many failures or inapplicable cells are listed by name."""
 
 
 @dataclass(frozen=True)
@@ -207,6 +207,5 @@ def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Iterator[str
         rows = frame[frame["state"] == state]
         names = zip(rows["arm" if state == "inapplicable" else "id"], rows["note"], strict=True)
         listed = list(dict.fromkeys(f"{name} ({note or 'no reason given'})" for name, note in names))
-        more = f"; and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
         if listed:
-            yield f"{head}: {'; '.join(listed[:LISTED])}{more}."
+            yield f"{head}: {'; '.join(listed[:LISTED])}{'; …' * (len(listed) > LISTED)}."

@@ -210,17 +210,13 @@ class Runs:
             InputError: see `spec` and `of`; or the sweeps are of different protocols, whose runs are not compared.
         """
         found: dict[str, ArmRuns] = {}
-        protocols: dict[str, str] = {}
-        for spec in [self.spec(name, beside) for name in sweeps]:
-            own = matching(self.arms(spec), {"data.name": corpus, "model.family": family})
+        protocols = set[frozenset[int]]()
+        for name in sweeps:
+            own = matching(self.arms(self.spec(name, beside)), {"data.name": corpus, "model.family": family})
             found |= {arm.key: arm for arm in own}
-            if used := " and ".join(map(str, sorted({arm.fields["protocol"] for arm in own}))):
-                protocols.setdefault(used, spec.name)
+            protocols |= {frozenset(arm.fields["protocol"] for arm in own)} if own else set()
         if len(protocols) > 1:
-            got = " and ".join(f"{used} in {name}" for used, name in list(protocols.items())[:2])
-            raise InputError(
-                f"with_sweeps: expected sweeps of one protocol, got {got}. Ask of each in a question of its own."
-            )
+            raise InputError("with_sweeps: expected sweeps of one protocol, got several. Ask of each on its own.")
         return tuple(found.values())
 
     def values(self, arm: ArmRuns, measure: Measure) -> Arm:

@@ -8,9 +8,9 @@ import pandas as pd
 import pytest
 from plot_cases import Case
 
-from study.analysis.figures import drawings, panels, points, style
+from study.analysis.figures import agreement, multiples, panels, style
 from study.analysis.figures.catalogue import draw_all
-from study.analysis.figures.points import interval
+from study.analysis.figures.multiples import interval
 from study.analysis.runs import Runs
 from study.errors import InputError
 from study.records import Score
@@ -47,16 +47,16 @@ def cell(table, **place):
 
 
 def test_means_and_intervals_by_hand(scales):
-    table = points.scale(*swept(scales))
+    table = multiples.scale_points(*swept(scales))
     here = cell(table, line="scale=none", x=512, column="recurrent")
     assert here["score"].tolist() == [21.0, 22.0, 23.0, 24.0, 25.0]
     assert set(here["mean"]) == {23.0}
     assert set(here["low"]) == {round(23 - HALF, 4)}
     assert set(here["high"]) == {round(23 + HALF, 4)}
     assert interval([1.0, 2.0, 3.0, 4.0])[0] == 2.5
-    assert math.isnan(interval([1.0, 2.0, 3.0, 4.0])[1])
-    assert math.isnan(interval([4.0] * 5)[2])
-    assert all(math.isnan(value) for value in interval([1.0, math.nan, 3.0, 4.0, 5.0]))
+    assert interval([1.0, 2.0, 3.0, 4.0])[1] is None
+    assert interval([4.0] * 5)[2] is None
+    assert interval([1.0, math.nan, 3.0, 4.0, 5.0]) == (None, None, None)
 
 
 def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
@@ -64,7 +64,7 @@ def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
     gone = scales.path(3, model__attention__scale="rsqrt", model__attention__key_width=16)
     tree = json.loads(gone.read_text()) | {"status": "diverged", "scores": [], "error": "NaN"}
     gone.write_text(json.dumps(tree))
-    table = points.scale(*swept(scales))
+    table = multiples.scale_points(*swept(scales))
     here = cell(table, line="scale=none", x=512)
     assert here["state"].tolist() == ["finished", "missing", "finished", "finished", "finished"]
     assert here["score"].isna().tolist() == [False, True, False, False, False]
@@ -72,7 +72,7 @@ def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
     assert panels.missing_marks(here) == ["hole"]
     assert panels.missing_marks(cell(table, line="scale=rsqrt", x=16)) == ["diverged"]
     assert cell(table, line="scale=none", x=16)["mean"].notna().all()
-    figure = drawings.scale(table)
+    figure = multiples.scale(table)
     said = [text.get_text() for text in figure.legends[0].get_texts()]
     assert said == ["1/√d", "unscaled", "diverged", "no result"]
 
@@ -81,7 +81,7 @@ def test_of_another_sweep_one_over_d_alone_joins_the_scales(scales):
     arms = {"model.attention.scale": {"values": ["rsqrt", "inverse"]}, "model.attention.maps": {"value": "separate"}}
     other = Case(scales.sweeps.parent, "scaling", "".join(f"  {k}: {json.dumps(v)}\n" for k, v in arms.items()))
     other.write(rising)
-    table = points.scale(Runs(scales.runs, scales.sweeps), scales.spec, other.spec)
+    table = multiples.scale_points(Runs(scales.runs, scales.sweeps), scales.spec, other.spec)
     assert set(table["line"]) == {"scale=rsqrt", "scale=none", "scale=inverse"}
     assert cell(table, line="scale=inverse")["x"].tolist() == [64] * 5
 
@@ -96,13 +96,13 @@ def test_clear_effects_are_drawn_and_their_names_lie_apart():
     columns = ["family", "arm", "effect", "second_effect"]
     table = pd.DataFrame(rows, columns=columns).assign(data="grammar", second_data="grammar, four times the updates")
     table = table.assign(low=table["effect"] - 0.1, high=table["effect"] + 0.1, second_low=0.0, second_high=0.0)
-    gains, losses = drawings.fading(table).axes
+    gains, losses = agreement.fading(table).axes
     assert (gains.get_title("left"), losses.get_title("left")) == ("clear gains (2)", "clear losses (1)")
     assert [text.get_text() for text in losses.texts] == ["1 head"]
     heights = sorted(text.get_position()[1] for text in gains.texts)
-    assert heights[1] - heights[0] >= 0.99 * drawings.GAP
-    spread = drawings._spread([0.0] * 20)
-    assert all(b - a > 0.9 * drawings.GAP for a, b in itertools.pairwise(spread))
+    assert heights[1] - heights[0] >= 0.99 * agreement.GAP
+    spread = agreement._spread([0.0] * 20)
+    assert all(b - a > 0.9 * agreement.GAP for a, b in itertools.pairwise(spread))
     assert 0 <= spread[0] <= spread[-1] <= 1
 
 
@@ -150,7 +150,7 @@ def test_scores_by_length_are_read_where_they_are_trained_first(tmp_path):
         tmp_path, "bottleneck", "  model.memory: {values: [states, final]}\n  model.init: {value: zero}\n", seeds=[1]
     )
     case.write(lambda e: 50.0, scores=buckets)
-    table = points.lengths(*swept(case))
+    table = multiples.lengths_points(*swept(case))
     here = cell(table, row="exact", line="memory=final", column="recurrent,\nstarts from zero")
     here = here.dropna(subset=["score"])
     assert list(zip(here["x"], here["metric"], here["score"], strict=True)) == [
@@ -168,7 +168,7 @@ def test_names_within_an_svg_do_not_depend_on_the_last_bits_of_a_layout():
 
 def test_a_notebook_keeps_its_figures_and_its_settings(scales):
     own, size = plt.figure(), matplotlib.rcParams["font.size"]
-    figure = drawings.scale(points.scale(*swept(scales)))
+    figure = multiples.scale(multiples.scale_points(*swept(scales)))
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert (plt.get_fignums(), plt.gcf(), matplotlib.rcParams["font.size"]) == ([own.number], own, size)
     plt.close(own)

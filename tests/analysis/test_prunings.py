@@ -9,7 +9,7 @@ from plot_cases import Case
 from study import metrics
 from study.analysis import measures
 from study.analysis.comparison import compare_arms
-from study.analysis.figures import drawings, points
+from study.analysis.figures import multiples
 from study.analysis.measures import Measure
 from study.analysis.runs import Runs
 from study.claims.evaluate import evaluate
@@ -103,7 +103,7 @@ def test_a_table_of_pruned_runs_by_site(case):
 
 def test_the_figure_of_curves_by_hand(case):
     case.path(2, pruning__order="gradient", pruning__site="cross").unlink()
-    table = points.pruning(Runs(case.runs), case.spec)
+    table = multiples.pruning_points(Runs(case.runs), case.spec)
     assert list(dict.fromkeys(table["column"])) == ["all sites", "cross-attention"]
     here = table[(table["column"] == "all sites") & (table["line"] == "order=random") & (table["x"] == 20)]
     assert here["score"].tolist() == [41.0, 42.0, 43.0, 44.0, 45.0]
@@ -112,7 +112,7 @@ def test_the_figure_of_curves_by_hand(case):
     assert here["free"].tolist() == [1.0, 2.0, 3.0, 4.0, 5.0]
     hole = table[(table["column"] == "cross-attention") & (table["line"] == "gradient")]
     assert hole["mean"].isna().all()
-    said = [text.get_text() for text in drawings.pruning(table).legends[0].get_texts()]
+    said = [text.get_text() for text in multiples.pruning(table).legends[0].get_texts()]
     assert said == ["random orders", "gradient", "no result"]
 
 

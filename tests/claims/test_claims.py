@@ -476,5 +476,5 @@ def test_a_correlation_leaves_arms_out_and_is_blocked_by_a_diverged_run(tmp_path
     assert (row.word, row.weighted.lost) == ("undecided", ["1 of 5 runs of score=dot learning_rate=0.001 diverged"])
     older = WIDE.replace("wide", "older") + "  protocol: {value: 1}\n"
     (made.folder / "sweeps" / "older.yaml").write_text(older)
-    with pytest.raises(InputError, match=r"with_sweeps: expected sweeps of one protocol, got 2 in \w+ and 1 in old"):
+    with pytest.raises(InputError, match=r"with_sweeps: expected sweeps of one protocol"):
         made.ask({"type": "equivalence"}, **question, with_sweeps=["older"])

@@ -1,9 +1,14 @@
-"""Figure of the effects of the same arms in two sweeps: a panel for each family, an arm a number, and one for all."""
+"""Figures of the effects of the same arms in two sweeps.
+
+`draw` has a panel for each family, where an arm is a number, and one for all. `fading` has clear gains and losses, an
+arm a line from one effect to the other.
+"""
 
 from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from study.analysis import agreement
@@ -36,6 +41,10 @@ WIDTH, HEIGHT = 0.07, 0.055
 """Size of a number, in parts of the axis."""
 SIDES = ("", "second_")
 """Beginnings of the columns of both sweeps."""
+GAP = 0.038
+"""Least distance of two names, in parts of the axis."""
+LOOKS = {"recurrent": ("o", "-", "C0"), "transformer": ("s", "--", "C1")}
+"""Family ↦ marker, line and colour in the figure of two budgets."""
 EFFECT = ["effect", "low", "high"]
 COLUMNS = ["family", "arm", "n", "data", "second_data", "metric", "second_metric", "seeds", *EFFECT,
            *(f"second_{name}" for name in EFFECT), "rho", "rho_low", "rho_high", "ceiling"]  # fmt: skip
@@ -156,3 +165,56 @@ def _explained(table: pd.DataFrame) -> str:
     pairs = zip(known["family"], known["ceiling"], strict=True)
     lines += ["ceiling of ρ: " + ", ".join(f"{family or 'all'} {number(one, 2)}" for family, one in pairs)]
     return "\n".join(textwrap.fill(line, 36, subsequent_indent="   ") for line in lines)
+
+
+@style.styled()
+def fading(table: pd.DataFrame) -> Figure:
+    """Draw clear gains and clear losses at the first budget, each arm a line to its effect at the second one."""
+    arms = table[table["arm"] != ""].sort_values("second_effect")
+    clear = {"clear gains": arms[arms["high"] < 0], "clear losses": arms[arms["low"] > 0]}
+    figure, grid = style.subplots(1, 2, figsize=(style.PAGE, 4.2))
+    for axes, (name, rows) in zip(grid, clear.items(), strict=True):
+        axes.set_yscale("linear" if name == "clear gains" else "log")
+        for row in rows.itertuples():
+            axes.plot([0, 1], [row.effect, row.second_effect], **_look(row.family), linewidth=0.9, zorder=3)
+        axes.set_title(f"{name} ({len(rows)})", loc="left")
+        updates = [str(arms[f"{side}data"].iloc[0]).partition(", ")[2] or "usual updates" for side in SIDES]
+        axes.set_xticks([0, 1], [textwrap.fill(words, 12) for words in updates])
+        axes.set_xlim(-0.15, 2.7)
+        axes.grid(False, axis="x")
+        _name(axes, rows)
+    grid[0].axhline(0, color=panels.INK, linewidth=0.6, zorder=1)
+    grid[0].set_ylabel("NLL of the arm − NLL of its base, nats per sentence")
+    handles = [grid[0].plot([], [], label=family, **_look(family))[0] for family in dict.fromkeys(arms["family"])]
+    figure.legend(handles=handles, loc="outside upper right", ncols=2, frameon=False)
+    rest = len(arms) - sum(map(len, clear.values()))
+    panels.key(figure, f"clear: at first the 95% interval does not contain zero, as in all but {rest} of the arms")
+    return figure
+
+
+def _look(family: Any) -> dict[str, Any]:
+    marker, line, colour = LOOKS[family]
+    return {"marker": marker, "linestyle": line, "color": colour, "markersize": 3}
+
+
+def _name(axes: Axes, rows: pd.DataFrame) -> None:
+    """Write the names of the arms, which are sorted, to the right of their lines, no two on one another."""
+    to = axes.transScale + axes.transLimits
+    ends = [float(to.transform((1, value))[1]) for value in rows["second_effect"]]
+    spot, start = (float(axes.transLimits.transform((x, 0))[0]) for x in (1.15, 1.03))
+    for row, end, place in zip(rows.to_dict("records"), ends, _spread(ends), strict=True):
+        colour = _look(row["family"])["color"]
+        axes.text(spot, place, arm_words(row["arm"]), transform=axes.transAxes, va="center", fontsize=6, color=colour)
+        axes.plot([start, spot - 0.006], [end, place], transform=axes.transAxes, color=style.GREY, linewidth=0.4)
+
+
+def _spread(places: Sequence[float]) -> list[float]:
+    """Move sorted places of an axis apart until neighbours have their distance, and keep them on it."""
+    found = list(places)
+    for _ in range(500):
+        for i in range(1, len(found)):
+            lack = max(0.0, GAP - (found[i] - found[i - 1]))
+            found[i - 1] -= lack / 2
+            found[i] += lack / 2
+        found = [min(max(place, 0.01 + GAP * i), 0.99 - GAP * (len(found) - 1 - i)) for i, place in enumerate(found)]
+    return found

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from study.analysis.agreement import PAIRS
-from study.analysis.figures import agreement, drawings, points, style
+from study.analysis.figures import agreement, multiples, style
 from study.analysis.runs import MADE, Runs
 from study.errors import InputError
 
@@ -26,11 +26,11 @@ class NamedFigure(NamedTuple):
 
 
 FIGURES = {
-    "scale": NamedFigure(("scale_parts", "scaling"), points.scale, drawings.scale),
-    "lengths": NamedFigure(("bottleneck",), points.lengths, drawings.lengths),
-    "pruning": NamedFigure(("pruning",), points.pruning, drawings.pruning),
+    "scale": NamedFigure(("scale_parts", "scaling"), multiples.scale_points, multiples.scale),
+    "lengths": NamedFigure(("bottleneck",), multiples.lengths_points, multiples.lengths),
+    "pruning": NamedFigure(("pruning",), multiples.pruning_points, multiples.pruning),
     "transfer": NamedFigure(PAIRS["transfer"], agreement.points, agreement.draw),
-    "longer": NamedFigure(PAIRS["longer"], agreement.points, drawings.fading),
+    "longer": NamedFigure(PAIRS["longer"], agreement.points, agreement.fading),
 }
 
 

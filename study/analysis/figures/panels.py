@@ -41,7 +41,7 @@ def small_multiples(table: pd.DataFrame, label: str, height: float, note: str = 
     rows, columns, lines = (list(dict.fromkeys(table[name])) for name in ("row", "column", "line"))
     looks = {line: style.look(line) for line in lines}
     spots = {column: _spots(table[table["column"] == column]["x"]) for column in columns}
-    size = (style.PAGE if len(columns) > 1 else style.COLUMN, height * len(rows) + 0.75)
+    size = (style.PAGE, height * len(rows) + 0.75)
     widths = [max(2.0, len(spots[column])) for column in columns]
     figure, grid = style.subplots(len(rows), len(columns), size, width_ratios=widths, squeeze=False)
     for i, row in enumerate(rows):
@@ -116,9 +116,6 @@ def _metric(rows: pd.DataFrame) -> metrics.Metric:
 def limit(axes: Axes, rows: pd.DataFrame) -> None:
     """Set vertical limits around drawn values, within the range of the score, with room for marks at its bad end."""
     numbers = [float(v) for name in ("score", "low", "high", "mean") for v in rows[name].dropna()]
-    if not numbers:
-        axes.set_yticks([])
-        return
     least, most = _metric(rows).bounds
     low, high = max(least, min(numbers)), min(most, max(numbers))
     room = [(high - low or 1.0) * 0.06] * 2

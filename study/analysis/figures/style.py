@@ -139,7 +139,7 @@ def write(figure: Figure, data: pd.DataFrame, path: Path) -> list[Path]:
 
 @styled()
 def write_picture(figure: Figure, path: Path) -> None:
-    """Write a figure as a PNG, or as an SVG if the name ends so. A long sentence is drawn smaller.
+    """Write a figure as a PNG, or as an SVG if the name ends so.
 
     Raises:
         OSError: the file cannot be written.
@@ -149,8 +149,7 @@ def write_picture(figure: Figure, path: Path) -> None:
             figure.savefig(temporary, metadata={"Date": None, "Creator": None}, format="svg")
             temporary.write_text(renamed(temporary.read_text(encoding="utf-8")), encoding="utf-8")
         else:
-            dpi = min(DPI, 8000 / max(figure.get_size_inches()))
-            figure.savefig(temporary, metadata={"Software": None}, format="png", dpi=dpi)
+            figure.savefig(temporary, metadata={"Software": None}, format="png")
 
 
 def renamed(svg: str) -> str:
