@@ -1,19 +1,16 @@
-import itertools
 import json
 import math
 
 import matplotlib
 import matplotlib.pyplot as plt
-import pandas as pd
 import pytest
 from plot_cases import Case
 
-from study.analysis.figures import agreement, multiples, panels, style
+from study.analysis.figures import multiples, panels, style
 from study.analysis.figures.catalogue import draw_all
 from study.analysis.figures.multiples import interval
 from study.analysis.runs import Runs
 from study.errors import InputError
-from study.records import Score
 
 SCALES = """
   model.attention.key_width: {values: [16, 512]}
@@ -77,35 +74,6 @@ def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
     assert said == ["1/√d", "unscaled", "diverged", "no result"]
 
 
-def test_of_another_sweep_one_over_d_alone_joins_the_scales(scales):
-    arms = {"model.attention.scale": {"values": ["rsqrt", "inverse"]}, "model.attention.maps": {"value": "separate"}}
-    other = Case(scales.sweeps.parent, "scaling", "".join(f"  {k}: {json.dumps(v)}\n" for k, v in arms.items()))
-    other.write(rising)
-    table = multiples.scale_points(Runs(scales.runs, scales.sweeps), scales.spec, other.spec)
-    assert set(table["line"]) == {"scale=rsqrt", "scale=none", "scale=inverse"}
-    assert cell(table, line="scale=inverse")["x"].tolist() == [64] * 5
-
-
-def test_clear_effects_are_drawn_and_their_names_lie_apart():
-    rows = [  # the interval at first is the effect ± .1
-        ("recurrent", "score=additive", -0.3, -0.1),
-        ("recurrent", "score=bilinear", -0.2, -0.1),
-        ("transformer", "heads=1", 0.3, 0.2),
-        ("transformer", "heads=8", 0.05, 0.2),
-    ]
-    columns = ["family", "arm", "effect", "second_effect"]
-    table = pd.DataFrame(rows, columns=columns).assign(data="grammar", second_data="grammar, four times the updates")
-    table = table.assign(low=table["effect"] - 0.1, high=table["effect"] + 0.1, second_low=0.0, second_high=0.0)
-    gains, losses = agreement.fading(table).axes
-    assert (gains.get_title("left"), losses.get_title("left")) == ("clear gains (2)", "clear losses (1)")
-    assert [text.get_text() for text in losses.texts] == ["1 head"]
-    heights = sorted(text.get_position()[1] for text in gains.texts)
-    assert heights[1] - heights[0] >= 0.99 * agreement.GAP
-    spread = agreement._spread([0.0] * 20)
-    assert all(b - a > 0.9 * agreement.GAP for a, b in itertools.pairwise(spread))
-    assert 0 <= spread[0] <= spread[-1] <= 1
-
-
 def test_an_arm_looks_the_same_everywhere():
     base, plain, variant = map(style.look, ["scale=rsqrt", "scale=none", "scale=none logit_init=matched"])
     assert (base.colour, base.line) == (style.GREY, "-")
@@ -135,29 +103,6 @@ def test_figures_without_records_are_left_out(scales, tmp_path):
     assert not (tmp_path / "out").exists()
     with pytest.raises(InputError, match=r"expected scale, lengths, .*, got haeds"):
         drawn(scales, tmp_path / "out", "haeds")
-
-
-def test_scores_by_length_are_read_where_they_are_trained_first(tmp_path):
-    def buckets(e):
-        found = [("test", "4-7", 80.0), ("long", "4-7", 60.0), ("long", "17-20", 1.0), ("long", "21-26", 40.0)]
-        return [
-            Score(split=split, metric=metric, value=value, n=50, subset=f"length {bucket}")
-            for split, bucket, value in found
-            for metric in ("exact", "bleu")
-        ]
-
-    case = Case(
-        tmp_path, "bottleneck", "  model.memory: {values: [states, final]}\n  model.init: {value: zero}\n", seeds=[1]
-    )
-    case.write(lambda e: 50.0, scores=buckets)
-    table = multiples.lengths_points(*swept(case))
-    here = cell(table, row="exact", line="memory=final", column="recurrent,\nstarts from zero")
-    here = here.dropna(subset=["score"])
-    assert list(zip(here["x"], here["metric"], here["score"], strict=True)) == [
-        ("4–7", "test/exact", 80.0),
-        ("17–20", "long/exact", 1.0),
-        ("21–26", "long/exact", 40.0),
-    ]
 
 
 def test_names_within_an_svg_do_not_depend_on_the_last_bits_of_a_layout():
