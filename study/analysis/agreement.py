@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from study.analysis.inference import FEWEST_ARMS, LEVEL, RESAMPLES, Arm, Test, contrast, rank_correlation, spearman
+from study.analysis.inference import FEWEST_ARMS, LEVEL, RESAMPLES, Arm, contrast, rank_correlation, spearman
 from study.analysis.labels import arm_words, interval, number
 from study.analysis.runs import Runs, primary
 from study.analysis.tables import Block, Column, Row, Table
@@ -140,10 +140,9 @@ def correlation(blocks: Sequence[Sequence[Any]]) -> dict[str, Any] | None:
     for side in zip(*blocks, strict=True):
         means = [scores.mean(axis=1)[None] for scores in side]
         again = [_resampled(scores, draw) for scores in side]
-        pairs = list(zip(means, again, strict=True))
-        whole.append(np.hstack([mean[:, 1:] - mean[:, :1] for mean in means]))
-        noisy.append(np.hstack([resample[:, 1:] - resample[:, :1] for resample in again]))
-        shifted.append(np.hstack([mean[:, 1:] - resample[:, :1] for mean, resample in pairs]))
+        whole.append(_effects(means, means))
+        noisy.append(_effects(again, again))
+        shifted.append(_effects(means, again))
     rho, n = float(spearman(*whole)[0]), whole[0].size
     if math.isnan(rho):
         return None
@@ -153,7 +152,14 @@ def correlation(blocks: Sequence[Sequence[Any]]) -> dict[str, Any] | None:
     error = math.sqrt((1 + inner**2 / 2) / (n - 3) + shift**2)
     test = replace(rank_correlation(inner, error * (1 - inner**2), n - 1), difference=rho)
     ceiling = math.sqrt(math.prod(map(_reliability, noisy)))
-    return {"rho": rho, "low": test.low, "high": test.high, "ceiling": ceiling, "conclusion": conclusion(test)}
+    clear = test.p is not None and test.p < LEVEL
+    shown = ("agree" if rho > 0 else "opposite") if clear else "not decided"
+    return {"rho": rho, "low": test.low, "high": test.high, "ceiling": ceiling, "conclusion": shown}
+
+
+def _effects(arms: Sequence[Any], bases: Sequence[Any]) -> Any:
+    """Return the scores of arms minus those of the first one, of all families; a row for each resample."""
+    return np.hstack([scores[:, 1:] - base[:, :1] for scores, base in zip(arms, bases, strict=True)])
 
 
 def _resampled(scores: Any, draw: np.random.Generator) -> Any:
@@ -173,13 +179,6 @@ def _reliability(noisy: Any) -> float:
     half = len(noisy) // 2
     between = float(np.mean(spearman(noisy[:half], noisy[half : 2 * half])))
     return 0.0 if between <= 0 else float(np.maximum(0.0, 2 - 1 / between))
-
-
-def conclusion(rho: Test) -> str:
-    """Return what a rank correlation shows about two orders of effects."""
-    if rho.p is None or rho.difference is None or not rho.p < LEVEL:
-        return "not decided"
-    return "agree" if rho.difference > 0 else "opposite"
 
 
 def compare(runs: Runs, name: str) -> dict[str, Table]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from study import metrics
 from study.analysis.figures import style
 from study.analysis.inference import FEW
-from study.analysis.labels import arm_words, axis, tick
+from study.analysis.labels import arm_words, tick
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -52,7 +52,7 @@ def small_multiples(table: pd.DataFrame, label: str, height: float, note: str = 
             limit(axes, of_row)
             axes.set_title(column if i == 0 else "", loc="left", fontsize=8)
             axes.set_xlabel(label if last else "")
-            axes.set_ylabel("" if j else axis(str(of_row["metric"].iloc[0])))
+            axes.set_ylabel("" if j else metrics.title(str(of_row["metric"].iloc[0])))
             axes.tick_params(labelbottom=last, labelleft=j == 0)
     legend(figure, looks, table)
     key(figure, f"{note}   ({KEY})" if note else KEY)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from study import metrics
@@ -42,11 +41,6 @@ def points(facets: list[Facet]) -> pd.DataFrame:
             part[end] = base + part["arm"].map(ends).astype(float)
         parts.append(part)
     return pd.concat(parts).round(DECIMALS)
-
-
-def write(facets: list[Facet], path: Path) -> list[Path]:
-    """Write the sweep's figure and its data: `path` with the endings .svg and .csv; the paths written."""
-    return style.write(draw(facets), points(facets), path)
 
 
 @style.styled()
