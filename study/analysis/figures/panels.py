@@ -21,11 +21,8 @@ if TYPE_CHECKING:
 SPREAD = 0.62
 """Share of the gap between two places that the arms take up."""
 INK = "#444444"
-ABSENT: dict[str, dict[str, Any]] = {
-    "diverged": {"marker": "x", "markersize": 4, "markeredgewidth": 1.0, "label": "diverged"},
-    "hole": {"marker": "$?$", "markersize": 5, "markeredgewidth": 0.3, "label": "no result"},
-}
-"""Marks of runs without a score."""
+ABSENT: dict[str, Any] = {"marker": "x", "markersize": 4, "markeredgewidth": 1.0, "label": "no score"}
+"""Mark of runs without a score: diverged, failed or missing."""
 KEY = f"dot: a run · mark: mean · bar: its 95% t interval, unadjusted, of {FEW} runs or more"
 
 
@@ -97,16 +94,9 @@ def _line(axes: Axes, rows: pd.DataFrame, look: style.Look, at: Mapping[Any, flo
 
 def absences(axes: Axes, place: float, rows: pd.DataFrame, colour: Any) -> None:
     """Mark runs without a score at the bad end of a panel."""
-    edge = 0.965 if _metric(rows).direction < 0 else 0.035
-    for absence in missing_marks(rows):
-        settings = ABSENT[absence] | {"transform": axes.get_xaxis_transform(), "clip_on": False}
-        axes.plot(place, edge, color=colour, **settings)
-
-
-def missing_marks(rows: pd.DataFrame) -> list[str]:
-    """List the marks of runs without a score, each once."""
-    states = set(rows["state"][rows["score"].isna()])
-    return ["diverged"] * ("diverged" in states) + ["hole"] * bool(states - {"diverged"})
+    if rows["score"].isna().any():
+        edge = 0.965 if _metric(rows).direction < 0 else 0.035
+        axes.plot(place, edge, color=colour, **ABSENT, transform=axes.get_xaxis_transform(), clip_on=False)
 
 
 def _metric(rows: pd.DataFrame) -> metrics.Metric:
@@ -119,7 +109,7 @@ def limit(axes: Axes, rows: pd.DataFrame) -> None:
     least, most = _metric(rows).bounds
     low, high = max(least, min(numbers)), min(most, max(numbers))
     room = [(high - low or 1.0) * 0.06] * 2
-    if missing_marks(rows):
+    if rows["score"].isna().any():
         room[_metric(rows).direction < 0] *= 2.5
     axes.set_ylim(low - room[0], high + room[1])
 
@@ -132,7 +122,7 @@ def legend(figure: Figure, looks: Mapping[str, style.Look], table: pd.DataFrame)
         Line2D([], [], color=look.colour, linestyle=look.line, linewidth=1.0, label=arm_words(line), **look.mark(4.5))
         for line, look in looks.items()
     ]
-    handles += [Line2D([], [], color=INK, linestyle="", **ABSENT[name]) for name in missing_marks(table)]
+    handles += [Line2D([], [], color=INK, linestyle="", **ABSENT)] * bool(table["score"].isna().any())
     longest = max(len(str(handle.get_label())) for handle in handles)
     fitting = int(figure.get_figwidth() * 72 // (longest * 4.1 + 36))
     columns = max(1, min(fitting, len(handles)))
