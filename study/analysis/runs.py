@@ -137,9 +137,6 @@ class Runs:
         """
         path = beside / name if name.endswith((".yaml", ".yml")) else self.sweeps / f"{name}.yaml"
         if path not in self._specs:
-            if not path.is_file():
-                there = ", ".join(sorted(file.stem for file in self.sweeps.glob("*.yaml"))) or "none"
-                raise InputError(f"no such sweep: {name} ({path}). {self.sweeps} has {there}.")
             self._specs[path] = load(path)
         return self._specs[path]
 

@@ -404,7 +404,7 @@ def test_the_verb(study, tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("question", "said"),
     [
-        ({"sweep": "wid"}, "no such sweep: wid .* has wide"),
+        ({"sweep": "wid"}, "wid.yaml: no such sweep file"),
         ({"metric": "test/blue"}, "grammar has no test/blue"),
         ({"asked": ["gramar/recurrent"]}, "data.name: .*'gramar'"),
         ({"asked": ["grammar/transformer"]}, "asked: expected a corpus/family of sweep wide, got grammar/transformer"),
