@@ -19,7 +19,7 @@ def record(free, **more):
 
 
 def test_heads_left_and_heads_free():
-    """Of 24 heads 31% are 7 (7.44), all of the encoder; of random orders the number is a mean, .24."""
+    """31% of 24 heads are 7 (7.44), all of the encoder; for random orders the number is a mean, .24."""
     assert measures.free_heads(record(31.0)) == (HEADS, 7.0)
     assert [measures.diagnostic(record(31.0), f"{metrics.LEFT}{site}") for site in SITES] == [1 / 8, 1.0, 1.0]
     chance = record(1.0, draws={"bleu": []})
