@@ -22,7 +22,6 @@ from study.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.animation import FuncAnimation
     from matplotlib.figure import Figure
 
     from study.analysis.tables import Table
@@ -205,22 +204,6 @@ def verdicts(
     return frame if contrasts else frame[frame["decides"]].reset_index(drop=True)
 
 
-def softmax(keys: int = 10) -> Figure:
-    """Return the figure that explains the scale: entropy, largest weight and gradient of a softmax by d. No training.
-
-    Args:
-        keys: number of keys.
-
-    Raises:
-        InputError: fewer than two keys.
-    """
-    from study.analysis.figures.softmax import draw_softmax
-
-    if type(keys) is not int or keys < 2:
-        raise InputError(f"keys: expected a whole number from 2, got {keys!r}.")
-    return draw_softmax(keys)
-
-
 class Run:
     """One run that has a record.
 
@@ -295,26 +278,6 @@ class Run:
             InputError: the run is older and has one map alone.
         """
         return self.store.learning(self.id)
-
-    def plot_learning(self) -> Figure:
-        """Return the maps of all validations in a strip, as `study show --maps` draws them.
-
-        Raises:
-            InputError: see `maps`.
-        """
-        from study.analysis.figures.run import draw_learning
-
-        return draw_learning(self.maps)
-
-    def animate(self) -> FuncAnimation:
-        """Return the same maps as an animation: `.to_jshtml()` for a notebook, `.save("maps.gif")` for slides.
-
-        Raises:
-            InputError: see `maps`.
-        """
-        from study.analysis.figures.run import animate_learning
-
-        return animate_learning(self.maps)
 
     def translate(
         self,

@@ -128,7 +128,7 @@ assert run.plot() and len(run.scores) and "finished" in repr(run)
 try:
     study.results("nothing")
 except study.InputError as problem:
-    assert "no such sweep: nothing" in str(problem)
+    assert "nothing.yaml: no such sweep file" in str(problem)
 print(json.dumps([s.table().csv(), study.verdicts(4)["verdict"].tolist()]))
 assert not {"torch", "wandb", "pytorch_lightning", "sentencepiece"} & sys.modules.keys()
 """

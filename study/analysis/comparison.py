@@ -31,7 +31,7 @@ RULES = {
 }
 """The field training.select, in words."""
 LISTED = 6
-"""So many failures or inapplicable cells are listed by name, the rest counted."""
+"""So many failures or inapplicable cells are listed by name."""
 
 
 @dataclass(frozen=True)
@@ -134,11 +134,6 @@ def _table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
     for facet in facets:
         blank = {name: "" for name in scores if name.endswith("/bleu") and not has_bleu(spec, facet.name)}
         rows = [_row(facet, arm, scores, bool(asked), blank) for arm in facet.arms]
-        for label in dict.fromkeys(facet.rows["arm"][facet.rows["state"] == "inapplicable"]):
-            if label not in spec.arms[facet.name]:  # the configuration rejects it with every seed
-                cells = {column.key: labels.NOTHING for column in columns} | blank
-                facts = {"facet": facet.name, "arm": label, "n": 0, "declared": 0, "method": "inapplicable"}
-                rows.append(Row(cells | {"arm": labels.arm_words(label), "n": "inapplicable"}, numbers=facts))
         blocks.append(Block(labels.arm_words(facet.name), rows))
     return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, blocks, list(_notes(spec, frame, facets)))
 
@@ -207,6 +202,5 @@ def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Iterator[str
         rows = frame[frame["state"] == state]
         names = zip(rows["arm" if state == "inapplicable" else "id"], rows["note"], strict=True)
         listed = list(dict.fromkeys(f"{name} ({note or 'no reason given'})" for name, note in names))
-        more = f"; and {len(listed) - LISTED} more" if len(listed) > LISTED else ""
         if listed:
-            yield f"{head}: {'; '.join(listed[:LISTED])}{more}."
+            yield f"{head}: {'; '.join(listed[:LISTED])}{'; …' * (len(listed) > LISTED)}."

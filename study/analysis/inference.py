@@ -177,12 +177,6 @@ def quantile(share: float, df: float) -> float:
     return float(stdtrit(df, share))
 
 
-def mean_interval(values: Sequence[float]) -> tuple[float, float]:
-    """Return the 95% t interval of a mean; NaN if the values do not vary."""
-    test = contrast([(1.0, Arm("", dict(enumerate(values))))])
-    return (math.nan, math.nan) if test.low is None or test.high is None else (test.low, test.high)
-
-
 def adjusted(plain: Sequence[Test], family: bool = True) -> list[Test]:
     """Adjust p by Holm and intervals by Bonferroni over all tests that have a p, or (no family) each by itself.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from study import metrics
 from study.config.words import arm_words as arm_words
 from study.config.words import setting as setting
 
@@ -39,12 +38,6 @@ def mean_sd(mean: float | None, sd: float | None, digits: int) -> str:
     """`83.4 ± 1.2`, without the second part where there is one run."""
     spread = number(sd, digits)
     return number(mean, digits) if spread == NOTHING else f"{number(mean, digits)} ± {spread}"
-
-
-def axis(metric: str) -> str:
-    """`test/exact` ↦ `exact match, %`; other splits than test are named."""
-    split = metric.partition("/")[0]
-    return metrics.title(metric) + ("" if split == "test" else f" ({split})")
 
 
 def tick(value: Any) -> str:

@@ -15,8 +15,6 @@ from study.analysis import labels
 FACTS = ("entropy", "tokens_per_second", "freed", "heads", "with_one_head")
 """Numbers of a run that tables of sweeps show beside its scores; see `facts`."""
 Tree = Mapping[str, Any]
-Scored = Sequence[tuple[str | None, float | None, int]]
-"""Subset, value and number of sentences of every row of one score of one run."""
 
 
 @dataclass(frozen=True)
@@ -43,15 +41,14 @@ class Measure:
         """Number of decimals in print."""
         return metrics.decimals(self.metric)
 
-    def of(self, scored: Scored) -> float | None:
-        """Return the number from the rows of its score; None if it means nothing in this run.
+    def of(self, values: Mapping[str | None, float | None]) -> float | None:
+        """Return the number from the values of its score by subset; None if it means nothing in this run.
 
         A share of heads is 100 · share of heads h with (score of the whole model) − (score without h) > costing.
 
         Raises:
             KeyError: the run has no such rows.
         """
-        values = {subset: value for subset, value, _ in scored}
         if self.costing is None:
             return values["/".join(self.metric.split("/")[2:]) or None]
         parts = [value for subset, value in values.items() if metrics.WITHOUT.fullmatch(subset or "")]
@@ -106,12 +103,12 @@ def facts(tree: Tree) -> dict[str, Any]:
     with_one_head  BLEU of the layer that suffers most when its best head has to serve alone
     """
     made, rule = tree["provenance"] or {}, (tree["selection"] or {}).get("rule", "")
-    found = {"note": tree["error"] or "", "device": made.get("device", ""), "rule": rule}
-    if tree["status"] == "failed":
-        return found
     heads, free = free_heads(tree)
     alone = [s["value"] for s in tree["scores"] if s["metric"] == "bleu" and (s["subset"] or "").startswith("one of ")]
-    return found | {
+    return {
+        "note": tree["error"] or "",
+        "device": made.get("device", ""),
+        "rule": rule,
         "entropy": _mean(list(_leaves(tree["diagnostics"], ["cross", "entropy"]))),
         "tokens_per_second": (tree["resources"] or {}).get("tokens_per_second"),
         "freed": free,

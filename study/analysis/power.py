@@ -19,10 +19,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from study.analysis.inference import FEWEST
+from study.analysis.inference import LEVEL as LEVEL
+from study.analysis.inference import POWER as POWER
+
 AIMS = ("superiority", "non-inferiority", "equivalence")
-LEVEL, POWER = 0.05, 0.80
-FEWEST, MOST = 3, 1000
-"""Numbers of seeds that are tried; fewer give no test."""
+MOST = 1000
+"""Largest number of seeds that is tried."""
 LARGEST = 30.0
 """Effect size × √seeds that every test shows. The noncentral t is not computed for larger ones."""
 

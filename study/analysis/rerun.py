@@ -90,10 +90,9 @@ def _short(value: Any) -> str:
 
 
 def cause(first: Record, second: Record) -> str:
-    """Return the likely cause of a difference: what the two runs do not share, the likeliest first.
+    """Return the likely cause of a difference: what the two runs do not share.
 
-    Two processors of one name may round differently, because they have other instruction sets. So the code is no likely
-    cause if a record of a run on a processor does not name its set.
+    Two processors of one name may round differently, because they have other instruction sets.
     """
     if first.data and second.data and first.data.files != second.data.files:
         return "the data: their SHA-256 differ"
@@ -102,16 +101,9 @@ def cause(first: Record, second: Record) -> str:
         return "not known: a record has no provenance"
     pairs = {words: (getattr(before, name, None), getattr(now, name, None)) for name, words in FACTS.items()}
     pairs |= {name: (old, now.packages.get(name)) for name, old in before.packages.items() if name not in OWN}
-    if found := [f"{name} {old} → {new}" for name, (old, new) in pairs.items() if old != new and old is not None]:
-        return "; ".join(found)
-    commits = [" and ".join(str(commit)[:12] for commit in made.of_calls("git_commit")) for made in (before, now)]
-    changed = [f"commit {' → '.join(commits)}"] * (commits[0] != commits[1])
-    code = ", ".join([*changed, *["changes without a commit"] * bool(now.git_dirty)])
-    if before.deterministic and pairs["instruction set"][0] is None:
-        other = f"its record names no instruction set, so another generation of {before.device} may be the cause"
-        return f"not known: {other}" + (f"; the code differs, too: {code}" if code else "")
-    if code:
-        return f"the code, {code}"
-    if not before.deterministic:
+    pairs["commit"] = str(before.git_commit)[:12], str(now.git_commit)[:12]
+    found = [f"{name} {old or 'not recorded'} → {new}" for name, (old, new) in pairs.items() if old != new]
+    found += ["code that is not committed"] * bool(now.git_dirty)
+    if not found and not before.deterministic:
         return "operations that are not deterministic: such a run differs from call to call"
-    return "not known: versions, device, threads and code are the same. Perhaps a file was changed by hand"
+    return "; ".join(found) or "not known: versions, device, threads and code are the same"

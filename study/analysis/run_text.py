@@ -1,4 +1,4 @@
-"""One run as text: configuration, scores, learning curve and attention map."""
+"""One run as text: configuration, scores and attention map."""
 
 from __future__ import annotations
 
@@ -13,9 +13,6 @@ from study.analysis.comparison import RULES
 from study.config import words
 from study.config.overrides import flat
 from study.records import Record
-
-GAP = 4
-"""Blanks between blocks side by side."""
 
 
 def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
@@ -36,10 +33,6 @@ def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
     yield from ["", "Configuration (what differs from the defaults)", *configuration(record)]
     if record.scores:
         yield from ["", "Scores", *scores(record)]
-    for name, title in (("valid_bleu", "Validation BLEU"), ("valid_loss", "Validation loss")):
-        points = series(record, name)
-        if len(points) > 1:
-            yield from ["", f"{title} by step", f"  {sparkline(points)}"]
     if attention:
         yield from ["", *attention_map.lines(attention)]
 
@@ -67,44 +60,19 @@ def _plain(value: Any) -> str:
 
 def scores(record: Record) -> Iterator[str]:
     """Yield a row for each score and a column for each split; then a row for each part of a split, if there are any."""
-    whole: dict[str, dict[str, str]] = {"sentences": {}}
-    parts: dict[str, dict[str, str]] = {}
+    import pandas as pd
+
+    found = []
     for score in record.scores:
-        metric = table.metric_of(f"/{score.metric}")
-        value = labels.number(score.value, metric.decimals)
-        if score.subset is None:
-            whole["sentences"].setdefault(score.split, str(score.n))
-            whole.setdefault(metric.full_title, {})[score.split] = value
-        else:
-            row = parts.setdefault(f"{score.split}, {score.subset}", {"sentences": str(score.n)})
-            row[metric.full_title] = value
-    yield from _grid(whole)
-    if parts:
-        yield from ["", *_grid(parts)]
-
-
-def _grid(rows: dict[str, dict[str, str]]) -> Iterator[str]:
-    """Yield the lines of a table: the names of rows to the left, the cells to the right."""
-    heads = list(dict.fromkeys(head for row in rows.values() for head in row))
-    lines = [["", *heads], *([name, *(row.get(head, "") for head in heads)] for name, row in rows.items())]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for first, *others in lines:
-        cells = (f"  {cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
-        yield f"  {first:<{widths[0]}}{''.join(cells)}".rstrip()
-
-
-def series(record: Record, name: str) -> list[tuple[int, float]]:
-    """(step, value) of one quantity over the validations."""
-    return [(point["step"], point[name]) for point in record.history if point.get(name) is not None]
-
-
-def sparkline(points: Sequence[tuple[int, float]]) -> str:
-    """Return a curve in block characters from its smallest to its largest value, between its ends."""
-    values = [value for _, value in points]
-    low, span = min(values), max(values) - min(values) or 1.0
-    blocks = "".join("▁▂▃▄▅▆▇█"[int((value - low) / span * 7)] for value in values)
-    first, last = (f"step {step}: {labels.number(value, 2)}" for step, value in (points[0], points[-1]))
-    return f"{first}  {blocks}  {last}"
+        metric, part = table.metric_of(f"/{score.metric}"), score.subset is not None
+        place = f"{score.split}, {score.subset}" if part else score.split
+        found.append([part, place, "sentences", str(score.n)])
+        found.append([part, place, metric.full_title, labels.number(score.value, metric.decimals)])
+    frame = pd.DataFrame(found, columns=["part", "place", "score", "text"]).drop_duplicates(["place", "score"])
+    for parts, own in frame.groupby("part"):
+        names = ["place", "score"] if parts else ["score", "place"]
+        grid = own.set_index(names)["text"].unstack(sort=False).fillna("").rename_axis(index=None, columns=None)
+        yield from ["", *grid.to_string().splitlines()] if parts else grid.to_string().splitlines()
 
 
 def side_by_side(blocks: Sequence[Sequence[str]], width: int) -> Iterator[str]:
@@ -115,5 +83,5 @@ def side_by_side(blocks: Sequence[Sequence[str]], width: int) -> Iterator[str]:
 
     console = Console(width=width, color_system=None)
     with console.capture() as captured:
-        console.print(Columns([Text("\n".join(block)) for block in blocks], padding=(0, GAP, 1, 0)))
+        console.print(Columns([Text("\n".join(block)) for block in blocks], padding=(0, 4, 1, 0)))
     return (line.rstrip() for line in captured.get().splitlines())

@@ -38,6 +38,8 @@ MADE = (*SCORED, "failed")
 PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece")
 """Packages that decide numbers."""
 SHARED = "model.attention."
+Parts = dict[str | None, float | None]
+"""Values of one score of one run by subset; None: the whole split."""
 Overrides = Mapping[str, Any]
 """Field ↦ value, such as `model.attention.scale: none`."""
 
@@ -70,11 +72,6 @@ class ArmRuns:
     key: str
     label: str
     runs: Sequence[DeclaredRun] = field(repr=False)
-
-    @cached_property
-    def cells(self) -> dict[int, Cell]:
-        """Seed ↦ cell."""
-        return {run.seed: run.cell for run in self.runs}
 
     @property
     def corpus(self) -> Section:
@@ -120,7 +117,7 @@ class Runs:
         self._specs: dict[Path, Spec] = {}
         self._declared: dict[Path, tuple[DeclaredRun, ...]] = {}
         self._arms: dict[Path, list[ArmRuns]] = {}
-        self._scored: dict[tuple[str, str], dict[str, list[tuple[str | None, float | None, int]]]] = {}
+        self._scored: dict[tuple[str, str], dict[str, Parts]] = {}
 
     @cached_property
     def table(self) -> pd.DataFrame:
@@ -140,9 +137,6 @@ class Runs:
         """
         path = beside / name if name.endswith((".yaml", ".yml")) else self.sweeps / f"{name}.yaml"
         if path not in self._specs:
-            if not path.is_file():
-                there = ", ".join(sorted(file.stem for file in self.sweeps.glob("*.yaml"))) or "none"
-                raise InputError(f"no such sweep: {name} ({path}). {self.sweeps} has {there}.")
             self._specs[path] = load(path)
         return self._specs[path]
 
@@ -188,7 +182,7 @@ class Runs:
         for name in dict.fromkeys([primary(spec), *metrics]):
             split, score, *part = name.split("/", 2)
             found = self.scored(split, score)
-            values = [{s: v for s, v, _ in found.get(run.id, ())}.get(part[0] if part else None) for run in runs]
+            values = [found.get(run.id, {}).get(part[0] if part else None) for run in runs]
             frame[name] = pd.Series(values, dtype=float).where(frame["state"].isin(SCORED))
         return frame
 
@@ -213,17 +207,13 @@ class Runs:
             InputError: see `spec` and `of`; or the sweeps are of different protocols, whose runs are not compared.
         """
         found: dict[str, ArmRuns] = {}
-        protocols: dict[str, str] = {}
-        for spec in [self.spec(name, beside) for name in sweeps]:
-            own = matching(self.arms(spec), {"data.name": corpus, "model.family": family})
+        protocols = set[frozenset[int]]()
+        for name in sweeps:
+            own = matching(self.arms(self.spec(name, beside)), {"data.name": corpus, "model.family": family})
             found |= {arm.key: arm for arm in own}
-            if used := " and ".join(map(str, sorted({arm.fields["protocol"] for arm in own}))):
-                protocols.setdefault(used, spec.name)
+            protocols |= {frozenset(arm.fields["protocol"] for arm in own)} if own else set()
         if len(protocols) > 1:
-            got = " and ".join(f"{used} in {name}" for used, name in list(protocols.items())[:2])
-            raise InputError(
-                f"with_sweeps: expected sweeps of one protocol, got {got}. Ask of each in a question of its own."
-            )
+            raise InputError("with_sweeps: expected sweeps of one protocol, got several. Ask of each on its own.")
         return tuple(found.values())
 
     def values(self, arm: ArmRuns, measure: Measure) -> Arm:
@@ -256,20 +246,18 @@ class Runs:
                 return measures.diagnostic(self._tree(identity), metric)
             return measure.of(self.scored(*metric.split("/")[:2])[identity])
         except KeyError:
-            has = {f"{row['split']}/{row['metric']}" for row in self.store.score_rows(identity)}
-            got = ", ".join(sorted(has)) or "no scores"
-            raise InputError(f"{self.store.where(identity)}: expected {metric}, got a record with {got}.") from None
+            raise InputError(f"{self.store.where(identity)}: expected {metric}, got a record without it.") from None
 
-    def scored(self, split: str, score: str) -> dict[str, list[tuple[str | None, float | None, int]]]:
-        """Return the rows of one score by run: subset (None: the whole split), value, and number of sentences."""
+    def scored(self, split: str, score: str) -> dict[str, Parts]:
+        """Return the values of one score by run and subset."""
         import pyarrow.compute as pc
 
         if (split, score) not in self._scored:
             found = self._scored[split, score] = {}
             if self.store and len(table := self.store.score_table):
                 table = table.filter((pc.field("split") == split) & (pc.field("metric") == score))
-                for row in table.select(["id", "subset", "value", "n"]).to_pylist():
-                    found.setdefault(row["id"], []).append((row["subset"], row["value"], row["n"]))
+                for row in table.select(["id", "subset", "value"]).to_pylist():
+                    found.setdefault(row["id"], {})[row["subset"]] = row["value"]
         return self._scored[split, score]
 
     def _run(self, spec: Spec, cell: Cell, published: bool) -> DeclaredRun:
@@ -374,11 +362,9 @@ def find_levels(arms: Sequence[ArmRuns], chosen: Overrides, *over: str) -> list[
     """
     found, words = matching(arms, chosen), " ".join(f"{name}={text(value)}" for name, value in chosen.items())
     if not found:
-        for name, value in chosen.items():
-            if not matching(arms, {name: value}):
-                there = dict.fromkeys(text(arm.fields[name]) for arm in arms if name in arm.fields)
-                raise InputError(f"no arm has {words}; {name} is {', '.join(there) or 'nowhere'} there")
-        raise InputError(f"no arm has {words}; each value is there, and not all in one arm")
+        there = {name: dict.fromkeys(text(arm.fields[name]) for arm in arms if name in arm.fields) for name in chosen}
+        known = "; ".join(f"{name} is {', '.join(values) or 'nowhere'}" for name, values in there.items())
+        raise InputError(f"no arm has {words}. In these sweeps {known}.")
     levels: dict[tuple[Any, ...], ArmRuns] = {}
     for arm in found:
         first = levels.setdefault(tuple(arm.fields.get(name) for name in over), arm)

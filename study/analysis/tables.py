@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from study.errors import shown
 from study.files import write
@@ -111,7 +111,7 @@ class Table:
 
     _repr_markdown_ = markdown
 
-    def print(self, file: IO[str] | None = None, width: int | None = None) -> None:
+    def print(self) -> None:
         """Print the table to a terminal, or as text of 100 columns. Texts on the left are folded, numbers are not."""
         from rich.box import SIMPLE_HEAD
         from rich.console import Console
@@ -123,18 +123,16 @@ class Table:
             words = [*column.head.split(), *(row.cells[column.key] for row in self.rows)]
             least = max(map(len, words)) if column.align == "right" else None
             grid.add_column(column.head, justify=column.align, width=least, overflow="fold")
-        for i, block in enumerate(self.blocks):
+        for block in self.blocks:
             if block.head:
-                grid.add_row(Text(shown("\n" * bool(i) + block.head), style="italic"))
+                grid.add_row(Text(f"\n{shown(block.head)}", style="italic"))
             for row in block.rows:
-                grid.add_row(
-                    *(Text(shown(row.cells[c.key]), "bold" if c.key in row.bold else "") for c in self.columns)
-                )
-        console = Console(file=file, width=width, highlight=False)
-        if width is None and not console.is_terminal:
+                cells = {column.key: shown(row.cells[column.key]) for column in self.columns}
+                grid.add_row(*(Text(text, "bold" if key in row.bold else "") for key, text in cells.items()))
+        console = Console(highlight=False)
+        if not console.is_terminal:
             console.width = 100
-        least = console.measure(grid, options=console.options.update(width=1000)).minimum
-        console.width = max(console.width, least)
+        console.width = max(console.width, console.measure(grid, options=console.options.update(width=1000)).minimum)
         notes = (Text(shown(note), style="dim") for note in self.notes)
         console.print(Text(shown(self.title), style="bold"), grid, "", *notes, sep="\n")
 

@@ -104,7 +104,7 @@ def weigh(contrast: Contrast, among: QuestionArms) -> Weighted:
             return _within(contrast, among)
         case "band":
             bands = [(float(sign), _band(contrast, side, among)) for sign, side in sides]
-            return Weighted(bands, len(among.levels(contrast.arm, over)[0][1].cells))
+            return Weighted(bands, len(among.levels(contrast.arm, over)[0][1].runs))
         case "difference" | "interaction":
             best = [_best(contrast, side, among) for _, side in sides]
             parts = [(float(sign), arm) for (sign, _), (arm, _) in zip(sides, best, strict=True)]
@@ -135,7 +135,7 @@ def _compared(parts: Sequence[tuple[float, ArmRuns]], among: QuestionArms, notes
         raise InputError("expected different arms, got the same arm and baseline. Name a field in which they differ.")
     arms = {arm.key: among.values(arm) for _, arm in parts}
     weighted = [(weight, arms[key]) for key, weight in weights.items()]
-    return Weighted(weighted, len(parts[0][1].cells), weighted, list(notes))
+    return Weighted(weighted, len(parts[0][1].runs), weighted, list(notes))
 
 
 def _best(contrast: Contrast, side: Overrides, among: QuestionArms) -> tuple[ArmRuns, str]:
@@ -196,7 +196,7 @@ def _within(contrast: Contrast, among: QuestionArms) -> Weighted:
         taken = [base.values[seed] for base in bases] or [number]
         values[seed] -= sum(taken) / len(taken)
     scores = [] if contrast.statistic == "costly" else [(1.0, of), *((-1.0, base) for base in bases)]
-    return Weighted([(1.0, replace(of, values=values))], len(declared.cells), scores)
+    return Weighted([(1.0, replace(of, values=values))], len(declared.runs), scores)
 
 
 def _draws(draws: Sequence[tuple[int, Arm, Arm]]) -> Weighted:

@@ -86,4 +86,4 @@ def draw(data: pd.DataFrame) -> Figure:
 def write(rows: Sequence[Finding], root: Path) -> list[Path]:
     """Write `figures/forest.*` to a folder of results; nothing if no question has runs."""
     data = points(rows)
-    return [] if data.empty else style.write(draw(data), data, root / "figures" / "forest", png=False)
+    return [] if data.empty else style.write(draw(data), data, root / "figures" / "forest")

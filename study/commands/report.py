@@ -1,11 +1,10 @@
 """Print the comparison table of a sweep, and write it with its figure.
 
-The files are table.csv and .md, figure.svg, .png and .csv. Runs that are missing, failed or diverged are shown as such.
+The files are table.csv and .md, figure.svg and .csv. Runs that are missing, failed or diverged are shown as such.
 Trains nothing and needs no torch.
 
 With --figures, draw the figures of the study instead, from the published runs or from your own (--runs). Every figure
-is written as .svg and .png, with its numbers as .csv. A figure whose sweep has no runs is left out, and a line names
-it.
+is written as .svg, with its numbers as .csv. A figure whose sweep has no runs is left out, and a line names it.
 
 Output goes to --out (default: RUNS/report/NAME, of figures RUNS/report/figures).
 """
@@ -39,8 +38,8 @@ def main(argv: Sequence[str]) -> int:
 
         runs = folder(args.runs or results_folder(), "--runs")
         out = args.out or runs_folder(args.runs) / "report" / "figures"
-        for drawn in draw_all(Runs(runs, sweeps_of(runs)), out, args.figures):
-            print(drawn.line, flush=True)
+        for name, paths in draw_all(Runs(runs, sweeps_of(runs)), out, args.figures):
+            print(f"{name}: {', '.join(map(str, paths)) or f'not drawn, since {runs} lacks scores'}", flush=True)
         return 0
     from study.publish.report import report_sweep
     from study.sweep.spec import load

@@ -1,10 +1,7 @@
 """Print one run, its translations, or a corpus.
 
-Of a run: the fields that differ from the defaults, its scores, its learning curve and one attention map. --plot draws
-curve and map.
-
---maps prints what attention looks at while the model learns: the map of one sentence at each validation. --plot draws
-them in a strip, or one after another if FILE ends in .gif.
+Of a run: the fields that differ from the defaults, its scores and one attention map. --plot draws the map and the
+learning curve.
 
 --sentences prints its translations with source and reference, the worst first; with --versus, those that lose most
 against another run. The score is chrF of one sentence, or accuracy in a corpus without sentences. Generated corpora are
@@ -19,7 +16,7 @@ from __future__ import annotations
 from argparse import Namespace
 from collections.abc import Sequence
 
-from study import api, attention_map
+from study import api
 from study.commands.options import Parser, record_lines, say, table_lines, write_picture
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
@@ -37,7 +34,6 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser(prog="study show", description=__doc__)
     parser.share("run", "--plot")
     instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--maps", action="store_true", help="print the attention map of each validation instead")
     instead.add_argument("--sentences", action="store_true", help="print the translations instead, the worst first")
     instead.add_argument("--json", action="store_true", help="print the record instead")
     text = "another run on the same corpus, to compare the translations with"
@@ -53,8 +49,6 @@ def main(argv: Sequence[str]) -> int:
     run = api.load(args.run, runs=args.runs)
     if args.sentences:
         _sentences(run, args)
-    elif args.maps:
-        _maps(run, args)
     elif args.json:
         print(run.store.text(run.id), end="")
     else:
@@ -78,18 +72,6 @@ def _sentences(run: api.Run, args: Namespace) -> None:
         say("", *record_lines(row))
     if len(frame) > WORST:
         say("", f"and {len(frame) - WORST} more of {len(frame)}; print all with --csv")
-
-
-def _maps(run: api.Run, args: Namespace) -> None:
-    from study.analysis.figures.run import learned
-
-    if args.plot and args.plot.suffix == ".gif":
-        run.animate().save(args.plot, writer="pillow", dpi=110)
-    elif args.plot:
-        write_picture(run.plot_learning(), args.plot)
-    say(f"Attention: {attention_map.title(run.maps[0])}")
-    for one in run.maps:
-        say("", learned(one), *attention_map.cells(one))
 
 
 def _corpus(args: Namespace) -> None:

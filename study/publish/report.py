@@ -21,7 +21,7 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
     Args:
         spec: the sweep.
         out: folder of the runs, or a results folder.
-        to: folder for table.{csv,md} and figure.{svg,png,csv} (default: `out/report/<name of the sweep>`; of published
+        to: folder for table.{csv,md} and figure.{svg,csv} (default: `out/report/<name of the sweep>`; of published
             runs the table that `study reproduce` writes, and no figure).
 
     Raises:
@@ -29,7 +29,7 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
         OSError: the folder cannot be written.
     """
     from study.analysis.comparison import compares
-    from study.analysis.figures import sweep
+    from study.analysis.figures import style, sweep
     from study.analysis.runs import Runs
 
     found, published = compared(spec, Runs(out)), is_results(out) and to is None
@@ -37,7 +37,7 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
     found.table.print()
     paths = found.table.write(folder, name)
     if compares(spec) and not published:
-        paths += sweep.write(found.facets, folder / "figure")
+        paths += style.write(sweep.draw(found.facets), sweep.points(found.facets), folder / "figure")
     print("\n".join(["", *map(str, paths)]))
 
 

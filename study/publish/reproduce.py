@@ -80,8 +80,8 @@ def figures(inputs: Inputs) -> list[Path]:
     from study.analysis.figures.catalogue import draw_all
 
     results = inputs.results
-    drawn = draw_all(inputs.runs, results.root / "figures", only=results.manifests, png=False)
-    return [*(path for one in drawn for path in one.paths), *forest.write(inputs.verdicts, results.root)]
+    drawn = draw_all(inputs.runs, results.root / "figures")
+    return [*(path for _, paths in drawn for path in paths), *forest.write(inputs.verdicts, results.root)]
 
 
 STEPS: dict[str, Callable[[Inputs], list[Path]]] = {

@@ -117,7 +117,7 @@ def run(job: Job, here: Resources) -> int:
     layout = job.layout(here)
     told = here.describe(layout, [task.experiment for task in todo])
     print(
-        f"{job.name}: {len(todo)} of {len(job.tasks)} runs to do, {told}, in {job.out}; log.txt of a run shows its steps",
+        f"{job.name}: {len(todo)} of {len(job.tasks)} runs to do, {told}, in {job.out}; steps in log.txt of a run",
         flush=True,
     )
     with signals.noted() as asked:

@@ -1,4 +1,4 @@
-"""Effects of the same arms in two sweeps: differences, intervals and rank correlation, against scipy."""
+"""Rank correlation of effects of the same arms in two sweeps, its interval and its ceiling, by hand."""
 
 import json
 
@@ -8,91 +8,33 @@ from plot_cases import Case
 from scipy import stats
 
 from study.analysis import agreement
-from study.analysis.figures import agreement as figure
 from study.analysis.runs import Runs
 
-ARMS = [
-    "memory=states",
-    "memory=final",
-    "memory=mean",
-    "score=additive",
-    "scale=none",
-    "weights=sparsemax",
-    "score=bilinear",
-]
-EFFECTS = (0.0, 6.0, 5.0, -0.3, 0.1, -0.2, 0.05)
-"""Effects of the arms on the grammar. `OTHER` ranks them otherwise."""
-OTHER = (0.0, 9.0, 9.5, -1.0, 2.0, 0.3, 0.2)
+ARMS = ["memory=states", "memory=final", "memory=mean", "score=additive", "scale=none"]
 
 
-def case(folder, name, effects, spread, lr=1e-2, steps=800, seeds=(1, 2, 3)):
-    """A sweep of one family whose score of an arm is 20 + its effect + the spread times a number of seed and arm."""
+def case(folder, name, lr):
+    """A sweep of one family."""
     listed = "\n".join(f"      - family=recurrent lr={lr} {arm}" for arm in ARMS)
-    made = Case(
-        folder, name, f"  arm:\n    values:\n{listed}\n  training.steps: {{value: {steps}}}\n", "test/exact", seeds
-    )
-    noise = np.random.default_rng(steps).normal(0, 1, (9, len(ARMS)))
-    place = {cell.id: ARMS.index(cell.given["arm"].split(" ", 2)[2]) for cell in made.spec.runnable}
-    by_hash = {json.dumps(cell.experiment.model_dump(mode="json")): place[cell.id] for cell in made.spec.runnable}
-
-    def score(e):
-        at = by_hash[json.dumps(e.model_dump(mode="json"))]
-        return 20.0 + effects[at] + spread * noise[e.seed, at]
-
-    made.write(score)
-    made.values = np.array([[20 + e + spread * noise[s, i] for s in seeds] for i, e in enumerate(effects)])
+    made = Case(folder, name, f"  arm:\n    values:\n{listed}\n", "test/exact", (1, 2, 3))
+    made.write(lambda e: 20.0 + e.seed)
     return made
-
-
-@pytest.fixture
-def both(tmp_path):
-    return case(tmp_path, "shorter", EFFECTS, 0.1), case(tmp_path, "longer", OTHER, 0.2, 3e-3, 900)
-
-
-def agreed(both):
-    specs = [one.spec for one in both]
-    return agreement.agree(Runs(both[0].runs, both[0].sweeps), specs, ("test/exact", "test/exact"))
-
-
-def test_effects_and_their_rank_correlation_in_numbers_and_tables(both, monkeypatch):
-    found = agreed(both)
-    assert [one.arm for one in found.effects] == ARMS[1:]
-    for side, made in (("first", both[0]), ("second", both[1])):
-        for place, one in enumerate(found.effects, start=1):
-            test = getattr(one, side)
-            expected = stats.ttest_ind(made.values[place], made.values[0], equal_var=False).confidence_interval()
-            assert (test.low, test.high) == pytest.approx((expected.low, expected.high), abs=1e-3)
-    means = [made.values.mean(axis=1) - made.values.mean(axis=1)[0] for made in both]
-    rho = stats.spearmanr(means[0][1:], means[1][1:]).statistic
-    ((family, test),) = found.correlations.items()
-    assert (family, test.difference, test.df) == ("recurrent", pytest.approx(rho), 5)
-    assert test.low < rho < test.high < 1
-
-    monkeypatch.setattr(agreement, "BESIDE", dict.fromkeys(agreement.PAIRS["longer"], "test/exact"))
-    table, correlations = agreement.compare(Runs(both[0].runs, both[0].sweeps), "longer").values()
-    first, numbers = table.blocks[0].rows[0], correlations.blocks[0].rows[0].numbers
-    assert (first.cells["arm"], len(first.runs)) == ("final state", 6)
-    effects = [side[1] for side in means]
-    assert [first.numbers["first_effect"], first.numbers["second_effect"]] == pytest.approx(effects, abs=1e-3)
-    assert "| 95% CI, grammar |" in table.markdown()
-    assert (numbers["family"], numbers["arms"], numbers["rho"]) == ("recurrent", 6, pytest.approx(rho))
-    assert numbers["conclusion"] == agreement.conclusion(test)
 
 
 def test_the_interval_of_a_rank_correlation_by_hand():
     """Six arms, d² sums to 6: ρ = 1 − 36/210, with variance (1 + ρ²/2) / 3 on Fisher's scale. Equal orders, too."""
     exact, swapped = (np.array(some, dtype=float).repeat(2).reshape(7, 2) for some in (range(7), (0, 2, 1, 4, 3, 6, 5)))
-    found, ceiling = agreement._correlation([[exact, swapped]])
+    found = agreement.correlation([[exact, swapped]])
     rho = 1 - 36 / 210
-    assert (found.difference, ceiling) == (pytest.approx(rho), 1.0)
+    assert (found["rho"], found["ceiling"]) == (pytest.approx(rho), 1.0)
     half = stats.t.ppf(0.975, 5) * np.sqrt((1 + rho**2 / 2) / 3)
-    assert (found.low, found.high) == pytest.approx(tuple(np.tanh(np.arctanh(rho) + np.array([-half, half]))))
-    found, _ = agreement._correlation([[exact, exact]])
+    assert (found["low"], found["high"]) == pytest.approx(tuple(np.tanh(np.arctanh(rho) + np.array([-half, half]))))
+    found = agreement.correlation([[exact, exact]])
     near = 1 - 6 / 210
     half = stats.t.ppf(0.975, 5) * np.sqrt((1 + near**2 / 2) / 3)
-    assert (found.difference, found.low) == (1.0, pytest.approx(np.tanh(np.arctanh(near) - half)))
-    assert agreement.conclusion(found) == "agree"
-    assert agreement._correlation([[exact[:5], exact[:5]]])[0] is None, "four arms say nothing"
+    assert (found["rho"], found["low"]) == (1.0, pytest.approx(np.tanh(np.arctanh(near) - half)))
+    assert found["conclusion"] == "agree"
+    assert agreement.correlation([[exact[:5], exact[:5]]]) is None, "four arms say nothing"
 
 
 def test_baselines_shift_a_family_and_noise_lowers_the_ceiling():
@@ -101,42 +43,33 @@ def test_baselines_shift_a_family_and_noise_lowers_the_ceiling():
     true = draw.normal(size=(160, 1))
     sides = [true + draw.normal(0, 3**0.5, (160, 3)) for _ in range(2)]
     certain, noisy = np.zeros((1, 3)), np.array([[-9.0, 0.0, 9.0]])
-    own, ceiling = agreement._correlation([[np.vstack([certain, side]) for side in sides]])
-    assert ceiling == pytest.approx(0.48, abs=0.08)
-    assert own.difference == pytest.approx(0.48, abs=0.1), "the true effects agree; the observed ones reach the ceiling"
-    assert own.se == pytest.approx(np.sqrt((1 + own.difference**2 / 2) / 157))
+
+    def width(found):
+        return np.arctanh(found["high"]) - np.arctanh(found["low"])
+
+    own = agreement.correlation([[np.vstack([certain, side]) for side in sides]])
+    assert own["ceiling"] == pytest.approx(0.48, abs=0.08)
+    assert own["rho"] == pytest.approx(0.48, abs=0.1), "the true effects agree; the observed ones reach the ceiling"
+    wide = 2 * stats.t.ppf(0.975, 159)
+    assert width(own) == pytest.approx(wide * np.sqrt((1 + own["rho"] ** 2 / 2) / 157))
     halves = [[np.vstack([base, side[i::2]]) for side in sides] for i, base in enumerate((certain, noisy))]
-    two, _ = agreement._correlation(halves)
-    assert two.se > np.sqrt((1 + two.difference**2 / 2) / 157) * 1.5
-    assert agreement._correlation([[np.vstack([certain, side])[:, :1] for side in sides]])[0].low is not None
+    two = agreement.correlation(halves)
+    assert width(two) > 1.5 * wide * np.sqrt((1 + two["rho"] ** 2 / 2) / 157)
+    single = agreement.correlation([[np.vstack([certain, side])[:, :1] for side in sides]])
+    assert np.isnan(single["ceiling"])
+    assert single["low"] < single["rho"] < single["high"]
 
 
-def test_only_seeds_of_all_arms_count_and_a_diverged_arm_is_left_out(both):
-    both[0].path(2, model__memory="final").unlink()
-    found = agreed(both)
-    assert found.seeds == {"recurrent": (2, 3)}
-    assert [run[-3:] for run in found.effects[0].runs] == ["-s1", "-s3", "-s1", "-s2", "-s3"]
-    expected = both[0].values[1][[0, 2]].mean() - both[0].values[0][[0, 2]].mean()
-    assert found.effects[0].first.difference == pytest.approx(expected, abs=1e-3)
-    assert found.effects[0].first.low is None  # two seeds say next to nothing of a spread
-    for made, arm in ((both[1], "mean"), (both[0], "states")):
-        path = made.path(1, model__memory=arm)
-        path.write_text(json.dumps(json.loads(path.read_text()) | {"status": "diverged", "scores": [], "error": "NaN"}))
-        found = agreed(both)
-        if arm == "mean":
-            assert found.diverged == ("memory=mean",)
-            assert [one.arm for one in found.effects] == ["memory=final", *ARMS[3:]]
-    assert found.effects == (), "no other arm takes the place of the baseline"
+def test_an_arm_that_lacks_a_score_is_left_out_and_without_its_baseline_a_family(tmp_path):
+    first, second = case(tmp_path, "shorter", 1e-2), case(tmp_path, "longer", 3e-3)
 
+    def agreed():
+        return agreement.agree(Runs(first.runs, first.sweeps), (first.spec, second.spec), ("test/exact",) * 2)
 
-def test_the_figure_has_a_number_for_every_arm(both):
-    specs, runs = [one.spec for one in both], Runs(both[0].runs, both[0].sweeps)
-    table = figure.points(runs, *specs)
-    arms = table[table["arm"] != ""]
-    assert arms["n"].tolist() == [1, 2, 3, 4, 5, 6]
-    panel, _, key, explained = figure.draw(table).axes
-    assert "seeds: 3 and 3" in explained.texts[0].get_text()
-    assert [text.get_text() for text in panel.texts] == ["1", "2", "3", "4", "5", "6"]
-    assert key.texts[0].get_text().startswith("1  final state\n2  mean state")
-    assert "ρ = " in panel.get_title(loc="left")
-    assert figure.points(runs, specs[0]).empty
+    first.path(2, model__memory="final").unlink()
+    path = second.path(1, model__memory="mean")
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"status": "diverged", "scores": [], "error": "NaN"}))
+    assert (agreed().seeds, agreed().lacking) == ("3 and 3", ("memory=final", "memory=mean"))
+    assert [row["arm"] for row in agreed().effects] == ARMS[3:]
+    first.path(1, model__memory="states").unlink()
+    assert agreed().effects == [], "no other arm takes the place of the baseline"

@@ -133,20 +133,6 @@ def test_what_a_number_of_arms_can_show():
     assert correlation_power(21, tests=2)[0] > correlation_power(21)[0]
 
 
-def test_intervals_cover_and_holm_keeps_the_family_error():
-    """200 tables of four arms and five seeds; all arms equal but the last, which is 2 sd of the noise better."""
-    draw, tables = np.random.default_rng(3), 200
-    covered = false = 0
-    for _ in range(tables):
-        found = against(*(dict(enumerate(draw.normal(80 + shift, 1, 5))) for shift in (0, 0, 0, 2)))
-        covered += all(
-            found[arm].low <= effect <= found[arm].high for arm, effect in zip("bcd", (0, 0, 2), strict=True)
-        )
-        false += found["b"].significant or found["c"].significant
-    assert 0.95 - 3 * math.sqrt(0.95 * 0.05 / tables) < covered / tables
-    assert false / tables < 0.05 + 3 * math.sqrt(0.05 * 0.95 / tables)
-
-
 def test_the_variance_over_sentences_by_hand():
     """MS_sentence = 16 and MS_error = 4 of two seeds and two sentences: (16 − 4) / 4 = 3."""
     assert sentence_variance([[1, 3], [3, 9]]) == pytest.approx(3)

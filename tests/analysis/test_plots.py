@@ -1,19 +1,16 @@
-import itertools
 import json
 import math
 
 import matplotlib
 import matplotlib.pyplot as plt
-import pandas as pd
 import pytest
 from plot_cases import Case
 
-from study.analysis.figures import drawings, panels, points, style
+from study.analysis.figures import multiples, style
 from study.analysis.figures.catalogue import draw_all
-from study.analysis.figures.points import interval
+from study.analysis.figures.multiples import interval
 from study.analysis.runs import Runs
 from study.errors import InputError
-from study.records import Score
 
 SCALES = """
   model.attention.key_width: {values: [16, 512]}
@@ -46,17 +43,12 @@ def cell(table, **place):
     return table
 
 
-def test_means_and_intervals_by_hand(scales):
-    table = points.scale(*swept(scales))
-    here = cell(table, line="scale=none", x=512, column="recurrent")
-    assert here["score"].tolist() == [21.0, 22.0, 23.0, 24.0, 25.0]
-    assert set(here["mean"]) == {23.0}
-    assert set(here["low"]) == {round(23 - HALF, 4)}
-    assert set(here["high"]) == {round(23 + HALF, 4)}
+def test_means_and_intervals_by_hand():
+    assert interval([21.0, 22.0, 23.0, 24.0, 25.0]) == pytest.approx((23.0, 23 - HALF, 23 + HALF))
     assert interval([1.0, 2.0, 3.0, 4.0])[0] == 2.5
-    assert math.isnan(interval([1.0, 2.0, 3.0, 4.0])[1])
-    assert math.isnan(interval([4.0] * 5)[2])
-    assert all(math.isnan(value) for value in interval([1.0, math.nan, 3.0, 4.0, 5.0]))
+    assert interval([1.0, 2.0, 3.0, 4.0])[1] is None
+    assert interval([4.0] * 5)[2] is None
+    assert interval([1.0, math.nan, 3.0, 4.0, 5.0]) == (None, None, None)
 
 
 def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
@@ -64,46 +56,15 @@ def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
     gone = scales.path(3, model__attention__scale="rsqrt", model__attention__key_width=16)
     tree = json.loads(gone.read_text()) | {"status": "diverged", "scores": [], "error": "NaN"}
     gone.write_text(json.dumps(tree))
-    table = points.scale(*swept(scales))
+    table = multiples.scale_points(*swept(scales))
     here = cell(table, line="scale=none", x=512)
     assert here["state"].tolist() == ["finished", "missing", "finished", "finished", "finished"]
     assert here["score"].isna().tolist() == [False, True, False, False, False]
     assert here["mean"].isna().all()
-    assert panels.missing_marks(here) == ["hole"]
-    assert panels.missing_marks(cell(table, line="scale=rsqrt", x=16)) == ["diverged"]
     assert cell(table, line="scale=none", x=16)["mean"].notna().all()
-    figure = drawings.scale(table)
+    figure = multiples.scale(table)
     said = [text.get_text() for text in figure.legends[0].get_texts()]
-    assert said == ["1/√d", "unscaled", "diverged", "no result"]
-
-
-def test_of_another_sweep_one_over_d_alone_joins_the_scales(scales):
-    arms = {"model.attention.scale": {"values": ["rsqrt", "inverse"]}, "model.attention.maps": {"value": "separate"}}
-    other = Case(scales.sweeps.parent, "scaling", "".join(f"  {k}: {json.dumps(v)}\n" for k, v in arms.items()))
-    other.write(rising)
-    table = points.scale(Runs(scales.runs, scales.sweeps), scales.spec, other.spec)
-    assert set(table["line"]) == {"scale=rsqrt", "scale=none", "scale=inverse"}
-    assert cell(table, line="scale=inverse")["x"].tolist() == [64] * 5
-
-
-def test_clear_effects_are_drawn_and_their_names_lie_apart():
-    rows = [  # the interval at first is the effect ± .1
-        ("recurrent", "score=additive", -0.3, -0.1),
-        ("recurrent", "score=bilinear", -0.2, -0.1),
-        ("transformer", "heads=1", 0.3, 0.2),
-        ("transformer", "heads=8", 0.05, 0.2),
-    ]
-    columns = ["family", "arm", "effect", "second_effect"]
-    table = pd.DataFrame(rows, columns=columns).assign(data="grammar", second_data="grammar, four times the updates")
-    table = table.assign(low=table["effect"] - 0.1, high=table["effect"] + 0.1, second_low=0.0, second_high=0.0)
-    gains, losses = drawings.fading(table).axes
-    assert (gains.get_title("left"), losses.get_title("left")) == ("clear gains (2)", "clear losses (1)")
-    assert [text.get_text() for text in losses.texts] == ["1 head"]
-    heights = sorted(text.get_position()[1] for text in gains.texts)
-    assert heights[1] - heights[0] >= 0.99 * drawings.GAP
-    spread = drawings._spread([0.0] * 20)
-    assert all(b - a > 0.9 * drawings.GAP for a, b in itertools.pairwise(spread))
-    assert 0 <= spread[0] <= spread[-1] <= 1
+    assert said == ["1/√d", "unscaled", "no score"]
 
 
 def test_an_arm_looks_the_same_everywhere():
@@ -116,8 +77,8 @@ def test_an_arm_looks_the_same_everywhere():
 
 
 def drawn(case, out, *names):
-    """Lines about these figures, which are drawn into a folder."""
-    return [one.line for one in draw_all(Runs(case.runs, case.sweeps), out, names)]
+    """Files of these figures, which are drawn into a folder."""
+    return dict(draw_all(Runs(case.runs, case.sweeps), out, names))
 
 
 def test_the_same_records_give_the_same_bytes(scales, tmp_path):
@@ -126,42 +87,15 @@ def test_the_same_records_give_the_same_bytes(scales, tmp_path):
         drawn(scales, out, "scale")
         written.append({path.name: path.read_bytes() for path in out.iterdir()})
     assert written[0] == written[1]
-    assert set(written[0]) == {"scale.svg", "scale.png", "scale.csv"}
+    assert set(written[0]) == {"scale.svg", "scale.csv"}
 
 
-def test_figures_without_records_are_left_out_with_a_line(scales, tmp_path):
-    Case(
-        scales.sweeps.parent,
-        "bottleneck",
-        "  model.memory: {values: [states, final]}\n",
-    )
-    said = drawn(scales, tmp_path / "out", "lengths", "pruning")
-    assert [line.split(":")[0] for line in said if "not drawn" in line] == ["lengths", "pruning"]
+def test_figures_without_records_are_left_out(scales, tmp_path):
+    Case(scales.sweeps.parent, "bottleneck", "  model.memory: {values: [states, final]}\n")
+    assert drawn(scales, tmp_path / "out", "lengths", "pruning") == {"lengths": [], "pruning": []}
     assert not (tmp_path / "out").exists()
     with pytest.raises(InputError, match=r"expected scale, lengths, .*, got haeds"):
         drawn(scales, tmp_path / "out", "haeds")
-
-
-def test_scores_by_length_are_read_where_they_are_trained_first(tmp_path):
-    def buckets(e):
-        found = [("test", "4-7", 80.0), ("test", "17-20", 60.0), ("long", "17-20", 1.0), ("long", "21-26", 40.0)]
-        return [
-            Score(split=split, metric=metric, value=value, n=50, subset=f"length {bucket}")
-            for split, bucket, value in found
-            for metric in ("exact", "bleu")
-        ]
-
-    case = Case(
-        tmp_path, "bottleneck", "  model.memory: {values: [states, final]}\n  model.init: {value: zero}\n", seeds=[1]
-    )
-    case.write(lambda e: 50.0, scores=buckets)
-    table = points.lengths(*swept(case))
-    here = cell(table, row="exact", line="memory=final", column="recurrent,\nstarts from zero")
-    assert list(zip(here["x"], here["metric"], here["score"], strict=True)) == [
-        ("4–7", "test/exact", 80.0),
-        ("17–20", "test/exact", 60.0),
-        ("21–26", "long/exact", 40.0),
-    ]
 
 
 def test_names_within_an_svg_do_not_depend_on_the_last_bits_of_a_layout():
@@ -172,7 +106,7 @@ def test_names_within_an_svg_do_not_depend_on_the_last_bits_of_a_layout():
 
 def test_a_notebook_keeps_its_figures_and_its_settings(scales):
     own, size = plt.figure(), matplotlib.rcParams["font.size"]
-    figure = drawings.scale(points.scale(*swept(scales)))
+    figure = multiples.scale(multiples.scale_points(*swept(scales)))
     assert figure._repr_png_().startswith(b"\x89PNG")
     assert (plt.get_fignums(), plt.gcf(), matplotlib.rcParams["font.size"]) == ([own.number], own, size)
     plt.close(own)

@@ -12,20 +12,15 @@ from study.analysis.rerun import cause
     [
         (
             {"instructions": None},
-            {"git_commit": "b" * 40},
-            "not known: its record names no instruction set, so another",
-        ),
-        ({"instructions": "AVX512"}, {"instructions": "AVX2"}, "instruction set AVX512 → AVX2"),
-        (
-            {"instructions": "AVX2"},
             {"git_commit": "b" * 40, "instructions": "AVX2"},
-            "the code, commit aaaaaaaaaaaa → bb",
+            "instruction set not recorded → AVX2; commit aaaaaaaaaaaa → bbbbbbbbbbbb",
         ),
-        ({"deterministic": False}, {"deterministic": False}, "operations that are not deterministic"),
+        ({"deterministic": False}, {}, "operations that are not deterministic"),
         ({"device": "a GPU", "deterministic": False}, {}, "device a GPU → "),
+        ({}, {"git_dirty": True}, "code that is not committed"),
     ],
 )
-def test_the_code_is_no_cause_where_the_processor_may_differ(tiny: Tiny, before, now, expected) -> None:
+def test_the_cause_is_what_the_records_do_not_share(tiny: Tiny, before, now, expected) -> None:
     record = tiny.record(tiny.cells["score=dot", 1], 80.0)
     usual = PROVENANCE.model_copy(update={"git_commit": "a" * 40, "git_dirty": False, "deterministic": True})
     both = [record.model_copy(update={"provenance": usual.model_copy(update=facts)}) for facts in (before, now)]

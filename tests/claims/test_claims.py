@@ -404,11 +404,11 @@ def test_the_verb(study, tmp_path, capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("question", "said"),
     [
-        ({"sweep": "wid"}, "no such sweep: wid .* has wide"),
+        ({"sweep": "wid"}, "wid.yaml: no such sweep file"),
         ({"metric": "test/blue"}, "grammar has no test/blue"),
         ({"asked": ["gramar/recurrent"]}, "data.name: .*'gramar'"),
         ({"asked": ["grammar/transformer"]}, "asked: expected a corpus/family of sweep wide, got grammar/transformer"),
-        ({"where": {RATE: 0.5}}, "no arm has .*learning_rate is 0.001, 0.004 there"),
+        ({"where": {RATE: 0.5}}, "no arm has .*learning_rate is 0.001, 0.004"),
         ({"where": {}}, rf"expected one arm, got several with {SCORE}=dot. They differ in {RATE}"),
         (contrast(arm={SCORE: "dots"}), r"model\.attention\.score: .*'dots'"),
         (contrast(arm={"model.attention.scor": "dot"}), r"model\.attention\.scor: no such field. Did you mean"),
@@ -434,7 +434,7 @@ def test_the_verb(study, tmp_path, capsys, monkeypatch):
             {"metric": "test/aer", "contrasts": [{"statistic": "costly", "arm": {SCORE: "dot"}, "minus": 50}]},
             "grammar has no test/aer/without cross 0 0",
         ),
-        ({"metric": "test/nll"}, r"record\.json: expected test/nll, got a record with test/bleu, test/exact"),
+        ({"metric": "test/nll"}, r"record\.json: expected test/nll, got a record without it"),
     ],
 )
 def test_a_claim_that_is_wrong_is_refused_with_file_and_field(study, question, said):
@@ -476,5 +476,5 @@ def test_a_correlation_leaves_arms_out_and_is_blocked_by_a_diverged_run(tmp_path
     assert (row.word, row.weighted.lost) == ("undecided", ["1 of 5 runs of score=dot learning_rate=0.001 diverged"])
     older = WIDE.replace("wide", "older") + "  protocol: {value: 1}\n"
     (made.folder / "sweeps" / "older.yaml").write_text(older)
-    with pytest.raises(InputError, match=r"with_sweeps: expected sweeps of one protocol, got 2 in \w+ and 1 in old"):
+    with pytest.raises(InputError, match=r"with_sweeps: expected sweeps of one protocol"):
         made.ask({"type": "equivalence"}, **question, with_sweeps=["older"])

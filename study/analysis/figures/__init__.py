@@ -1,7 +1,6 @@
-"""Figures: `points` makes the table of what is drawn, `drawings` draws that table and no more; `catalogue` lists them.
+"""Figures: `multiples` and `agreement` make tables of what is drawn and draw them; `catalogue` lists these figures.
 
-`panels` draws small multiples, `sweep` the figure of a sweep, `agreement` effects in two sweeps, `run` one run, and
-`style` writes files. Intervals are computed with the points, so that the CSV beside a figure holds every number in it.
-An average over a hole does not exist: where a declared run has no score, its arm has dots, a mark for what is not
-there, and no mean.
+`panels` draws small multiples, `sweep` the figure of a sweep, `run` one run, and `style` writes files. Intervals are
+computed with the points, so that the CSV beside a figure holds every number in it. An average over a hole does not
+exist: where a declared run has no score, its arm has dots, a mark for what is not there, and no mean.
 """

@@ -1,9 +1,14 @@
-"""Figure of the effects of the same arms in two sweeps: a panel for each family, an arm a number, and one for all."""
+"""Figures of the effects of the same arms in two sweeps.
+
+`draw` has a panel for each family, where an arm is a number, and one for all. `fading` has clear gains and losses, an
+arm a line from one effect to the other.
+"""
 
 from __future__ import annotations
 
 import math
 import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from study.analysis import agreement
@@ -36,66 +41,65 @@ WIDTH, HEIGHT = 0.07, 0.055
 """Size of a number, in parts of the axis."""
 SIDES = ("", "second_")
 """Beginnings of the columns of both sweeps."""
+GAP = 0.038
+"""Least distance of two names, in parts of the axis."""
+LOOKS = {"recurrent": ("o", "-", "C0"), "transformer": ("s", "--", "C1")}
+"""Family ↦ marker, line and colour in the figure of two budgets."""
+EFFECT = ["effect", "low", "high"]
+COLUMNS = ["family", "arm", "n", "data", "second_data", "metric", "second_metric", "seeds", *EFFECT,
+           *(f"second_{name}" for name in EFFECT), "rho", "rho_low", "rho_high", "ceiling"]  # fmt: skip
 
 
 def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
     """Table of the figure: one line an arm, and one for the rank correlation of each family and of all arms.
 
-    Columns: family, arm, n (its place in the key), data and second_data, metric and second_metric, effect, low, high
-    and second_effect, second_low, second_high, seeds (in words), rho, rho_low, rho_high and ceiling (in lines without
-    an arm). Empty with fewer than two sweeps, or if no seed has all arms.
+    Columns: `COLUMNS`; n is the place of an arm in the key. Lines of a rank correlation have no arm, and that of all
+    arms no family. Empty with fewer than two sweeps, or without an effect.
     """
     import pandas as pd
 
     if len(specs) < 2:
         return pd.DataFrame()
     found = agreement.agree(runs, specs, [primary(spec) for spec in specs])
-    facts = {f"{side}data": agreement.DATA[spec.name] for side, spec in zip(SIDES, specs, strict=True)}
+    facts = {f"{side}data": agreement.SWEEPS[spec.name][0] for side, spec in zip(SIDES, specs, strict=True)}
     facts |= {f"{side}metric": primary(spec) for side, spec in zip(SIDES, specs, strict=True)}
-    facts |= {"seeds": agreement.seeds_in_words(found.seeds)}
-    rows: list[dict[str, Any]] = []
-    for place, effect in enumerate(found.effects, start=1):
-        row = {"family": effect.family, "arm": effect.arm, "n": place, **facts}
-        for side, test in zip(SIDES, (effect.first, effect.second), strict=True):
-            row |= {f"{side}effect": test.difference, f"{side}low": test.low, f"{side}high": test.high}
-        rows.append(row)
-    for family, test in found.correlations.items() if rows else ():
-        rho = {"rho": test.difference, "rho_low": test.low, "rho_high": test.high, "ceiling": found.ceilings[family]}
-        rows.append({"family": family, "arm": "", **facts, **rho})
-    table = pd.DataFrame(rows)
-    return table if table.empty else table.astype({"n": "Int64"}).round(DECIMALS)
+    effects = [row | {"n": place} for place, row in enumerate(found.effects, start=1)]
+    rhos = [row | {"family": row["family"].replace("all", ""), "arm": ""} for row in found.correlations]
+    table = pd.concat(
+        [
+            pd.DataFrame(effects).rename(columns=lambda name: name.removeprefix("first_")),
+            pd.DataFrame(rhos).rename(columns={"low": "rho_low", "high": "rho_high"}),
+        ]
+    )
+    if table.empty:
+        return table
+    return table.assign(**facts, seeds=found.seeds).astype({"n": "Int64"}).reindex(columns=COLUMNS).round(DECIMALS)
 
 
 @style.styled()
 def draw(table: pd.DataFrame) -> Figure:
-    """Draw a panel for each family above the key to its arms, and one for all arms if there are several families."""
+    """Draw a panel for each family above the key to its arms, and one for all arms."""
     arms, rhos = table[table["arm"] != ""], table[table["arm"] == ""].set_index("family")
     families = list(dict.fromkeys(arms["family"]))
-    texts = {"": _explained(table)}
+    texts = []
     for family in families:
         lines = [f"{arm.n}  {arm_words(arm.arm)}" for arm in arms[arms["family"] == family].itertuples()]
-        texts[family] = "\n".join(textwrap.fill(line, 43, subsequent_indent=" " * 5) for line in lines)
-    room = 0.15 * (1 + max(text.count("\n") for text in texts.values()))
-    size, ratios = (style.PAGE, 2.6 + room), [2.6, room]
-    figure, grid = style.subplots(2, len(texts), figsize=size, height_ratios=ratios, squeeze=False)
-    for family, top, below in zip([*families, ""], *grid, strict=True):
-        if family or len(families) > 1:
-            _panel(top, arms[arms["family"] == family] if family else arms, families)
-            head = family or "all"
-            if family in rhos.index:
-                rho, low, high = rhos.loc[family, ["rho", "rho_low", "rho_high"]]
-                inside = interval(low, high, 2, False)
-                head += f"\nρ = {number(rho, 2)}" + (f" {inside}" if low == low else "")
-            top.set_title(head, loc="left")
-            if family:
-                _number(top, arms[arms["family"] == family])
-            else:
-                top.legend(loc="best", frameon=False, handletextpad=0.1, borderpad=0.1)
+        texts.append("\n".join(textwrap.fill(line, 43, subsequent_indent=" " * 5) for line in lines))
+    texts.append(_explained(table))
+    room = 0.15 * (1 + max(text.count("\n") for text in texts))
+    figure, grid = style.subplots(2, len(texts), (style.PAGE, 2.6 + room), height_ratios=[2.6, room])
+    for family, text, top, below in zip([*families, ""], texts, *grid, strict=True):
+        own = arms[arms["family"] == family] if family else arms
+        _panel(top, own, families)
+        rho, low, high = rhos.reindex([family])[["rho", "rho_low", "rho_high"]].iloc[0]
+        top.set_title(f"{family or 'all'}\nρ = {number(rho, 2)} {interval(low, high, 2, False)}", loc="left")
+        if family:
+            _number(top, own)
         else:
-            top.set_axis_off()
+            top.legend(loc="best", frameon=False, handletextpad=0.1, borderpad=0.1)
         below.set_axis_off()
-        looks_of_text = {"va": "top", "fontsize": style.SMALL, "transform": below.transAxes, "linespacing": 1.25}
-        below.text(0, 1, texts[family], **looks_of_text).set_in_layout(False)
+        looks = {"va": "top", "fontsize": style.SMALL, "transform": below.transAxes, "linespacing": 1.25}
+        below.text(0, 1, text, **looks).set_in_layout(False)
     grid[0][0].set_ylabel(f"effect on {table['second_data'].iloc[0]}")
     return figure
 
@@ -118,7 +122,7 @@ def _scale(axes: Axes, name: str, values: Any) -> None:
     getattr(axes, f"set_{name}scale")("symlog", linthresh=LINEAR)
     scale = axis.get_transform()
     places = scale.transform([value for value in [*values, 0.0] if value == value])
-    span = max(places) - min(places) or 1.0
+    span = max(places) - min(places)
     low, high = scale.inverted().transform([min(places) - 0.1 * span, max(places) + 0.1 * span])
     ticks: dict[float, float] = {}
     for tick in TICKS:
@@ -157,8 +161,60 @@ def _explained(table: pd.DataFrame) -> str:
     lines = [f"{first[f'{side}data']}: {title(first[f'{side}metric'])}" for side in SIDES]
     lines += ["effect: arm − baseline of its family", "lines: 95% intervals by Welch's test"]
     lines += [f"seeds: {first['seeds']}", f"axes: linear within ±{LINEAR:g}"]
-    if "ceiling" in table:
-        known = table.dropna(subset=["ceiling"])
-        pairs = zip(known["family"], known["ceiling"], strict=True)
-        lines += ["ceiling of ρ: " + ", ".join(f"{family or 'all'} {number(one, 2)}" for family, one in pairs)]
+    known = table.dropna(subset=["ceiling"])
+    pairs = zip(known["family"], known["ceiling"], strict=True)
+    lines += ["ceiling of ρ: " + ", ".join(f"{family or 'all'} {number(one, 2)}" for family, one in pairs)]
     return "\n".join(textwrap.fill(line, 36, subsequent_indent="   ") for line in lines)
+
+
+@style.styled()
+def fading(table: pd.DataFrame) -> Figure:
+    """Draw clear gains and clear losses at the first budget, each arm a line to its effect at the second one."""
+    arms = table[table["arm"] != ""].sort_values("second_effect")
+    clear = {"clear gains": arms[arms["high"] < 0], "clear losses": arms[arms["low"] > 0]}
+    figure, grid = style.subplots(1, 2, figsize=(style.PAGE, 4.2))
+    for axes, (name, rows) in zip(grid, clear.items(), strict=True):
+        axes.set_yscale("linear" if name == "clear gains" else "log")
+        for row in rows.itertuples():
+            axes.plot([0, 1], [row.effect, row.second_effect], **_look(row.family), linewidth=0.9, zorder=3)
+        axes.set_title(f"{name} ({len(rows)})", loc="left")
+        updates = [str(arms[f"{side}data"].iloc[0]).partition(", ")[2] or "usual updates" for side in SIDES]
+        axes.set_xticks([0, 1], [textwrap.fill(words, 12) for words in updates])
+        axes.set_xlim(-0.15, 2.7)
+        axes.grid(False, axis="x")
+        _name(axes, rows)
+    grid[0].axhline(0, color=panels.INK, linewidth=0.6, zorder=1)
+    grid[0].set_ylabel("NLL of the arm − NLL of its base, nats per sentence")
+    handles = [grid[0].plot([], [], label=family, **_look(family))[0] for family in dict.fromkeys(arms["family"])]
+    figure.legend(handles=handles, loc="outside upper right", ncols=2, frameon=False)
+    rest = len(arms) - sum(map(len, clear.values()))
+    panels.key(figure, f"clear: at first the 95% interval does not contain zero, as in all but {rest} of the arms")
+    return figure
+
+
+def _look(family: Any) -> dict[str, Any]:
+    marker, line, colour = LOOKS[family]
+    return {"marker": marker, "linestyle": line, "color": colour, "markersize": 3}
+
+
+def _name(axes: Axes, rows: pd.DataFrame) -> None:
+    """Write the names of the arms, which are sorted, to the right of their lines, no two on one another."""
+    to = axes.transScale + axes.transLimits
+    ends = [float(to.transform((1, value))[1]) for value in rows["second_effect"]]
+    spot, start = (float(axes.transLimits.transform((x, 0))[0]) for x in (1.15, 1.03))
+    for row, end, place in zip(rows.to_dict("records"), ends, _spread(ends), strict=True):
+        colour = _look(row["family"])["color"]
+        axes.text(spot, place, arm_words(row["arm"]), transform=axes.transAxes, va="center", fontsize=6, color=colour)
+        axes.plot([start, spot - 0.006], [end, place], transform=axes.transAxes, color=style.GREY, linewidth=0.4)
+
+
+def _spread(places: Sequence[float]) -> list[float]:
+    """Move sorted places of an axis apart until neighbours have their distance, and keep them on it."""
+    found = list(places)
+    for _ in range(500):
+        for i in range(1, len(found)):
+            lack = max(0.0, GAP - (found[i] - found[i - 1]))
+            found[i - 1] -= lack / 2
+            found[i] += lack / 2
+        found = [min(max(place, 0.01 + GAP * i), 0.99 - GAP * (len(found) - 1 - i)) for i, place in enumerate(found)]
+    return found

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from study.analysis.agreement import PAIRS
-from study.analysis.figures import agreement, drawings, points, style
-from study.analysis.runs import Runs
+from study.analysis.figures import agreement, multiples, style
+from study.analysis.runs import MADE, Runs
 from study.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,33 +25,24 @@ class NamedFigure(NamedTuple):
     draw: Callable[[pd.DataFrame], Figure]
 
 
-class Drawn(NamedTuple):
-    """One figure: a line about it, and its files; none if it could not be drawn."""
-
-    line: str
-    paths: Sequence[Path] = ()
-
-
 FIGURES = {
-    "scale": NamedFigure(("scale_parts", "scaling"), points.scale, drawings.scale),
-    "lengths": NamedFigure(("bottleneck",), points.lengths, drawings.lengths),
-    "pruning": NamedFigure(("pruning",), points.pruning, drawings.pruning),
+    "scale": NamedFigure(("scale_parts", "scaling"), multiples.scale_points, multiples.scale),
+    "lengths": NamedFigure(("bottleneck",), multiples.lengths_points, multiples.lengths),
+    "pruning": NamedFigure(("pruning",), multiples.pruning_points, multiples.pruning),
     "transfer": NamedFigure(PAIRS["transfer"], agreement.points, agreement.draw),
-    "longer": NamedFigure(PAIRS["longer"], agreement.points, drawings.fading),
+    "longer": NamedFigure(PAIRS["longer"], agreement.points, agreement.fading),
 }
 
 
-def draw_all(
-    runs: Runs, out: Path, names: Collection[str] = (), only: Collection[str] | None = None, png: bool = True
-) -> Iterator[Drawn]:
-    """Draw figures from the sweep files and the records of a folder, each as .svg, .png and .csv.
+def draw_all(runs: Runs, out: Path, names: Collection[str] = ()) -> Iterator[tuple[str, list[Path]]]:
+    """Draw figures from the sweep files and the records of a folder; yield the name and the files of each.
+
+    A figure without scores has no files.
 
     Args:
         runs: the runs.
         out: folder of the figures.
         names: which figures (default: all).
-        only: sweeps that may be drawn (default: all that have run).
-        png: write PNG, too.
 
     Raises:
         InputError: an unknown name, or a sweep file or record that cannot be used.
@@ -59,15 +50,9 @@ def draw_all(
     """
     if unknown := set(names) - FIGURES.keys():
         raise InputError(f"--figures: expected {', '.join(FIGURES)}, got {', '.join(sorted(unknown))}. Choose one.")
-    for name, figure in FIGURES.items():
-        if names and name not in names:
-            continue
-        there = [one for one in figure.sweeps if only is None or one in only]
-        specs = [runs.spec(one) for one in there if (runs.sweeps / f"{one}.yaml").is_file()]
-        specs = [spec for spec in specs if runs.store and any(str(cell.id) in runs.store for cell in spec.runnable)]
-        table = figure.points(runs, *specs) if specs else None
-        if table is None or table.empty:
-            yield Drawn(f"{name}: not drawn, since {runs.folder} lacks scores of {' or '.join(figure.sweeps)}")
-            continue
-        paths = style.write(figure.draw(table), table, out / name, png)
-        yield Drawn(f"{name}: {out / name}.{{{','.join(p.suffix[1:] for p in paths)}}}", paths)
+    for name in names or FIGURES:
+        figure = FIGURES[name]
+        specs = [runs.spec(sweep) for sweep in figure.sweeps if (runs.sweeps / f"{sweep}.yaml").is_file()]
+        specs = [spec for spec in specs if any(run.state in MADE for run in runs.of(spec))]
+        drawn = bool(specs) and not (table := figure.points(runs, *specs)).empty
+        yield name, style.write(figure.draw(table), table, out / name) if drawn else []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from study import metrics
 from study.analysis.figures import style
 from study.analysis.inference import FEW
-from study.analysis.labels import arm_words, axis, tick
+from study.analysis.labels import arm_words, tick
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,11 +21,8 @@ if TYPE_CHECKING:
 SPREAD = 0.62
 """Share of the gap between two places that the arms take up."""
 INK = "#444444"
-ABSENT: dict[str, dict[str, Any]] = {
-    "diverged": {"marker": "x", "markersize": 4, "markeredgewidth": 1.0, "label": "diverged"},
-    "hole": {"marker": "$?$", "markersize": 5, "markeredgewidth": 0.3, "label": "no result"},
-}
-"""Marks of runs without a score."""
+ABSENT: dict[str, Any] = {"marker": "x", "markersize": 4, "markeredgewidth": 1.0, "label": "no score"}
+"""Mark of runs without a score: diverged, failed or missing."""
 KEY = f"dot: a run · mark: mean · bar: its 95% t interval, unadjusted, of {FEW} runs or more"
 
 
@@ -41,7 +38,7 @@ def small_multiples(table: pd.DataFrame, label: str, height: float, note: str = 
     rows, columns, lines = (list(dict.fromkeys(table[name])) for name in ("row", "column", "line"))
     looks = {line: style.look(line) for line in lines}
     spots = {column: _spots(table[table["column"] == column]["x"]) for column in columns}
-    size = (style.PAGE if len(columns) > 1 else style.COLUMN, height * len(rows) + 0.75)
+    size = (style.PAGE, height * len(rows) + 0.75)
     widths = [max(2.0, len(spots[column])) for column in columns]
     figure, grid = style.subplots(len(rows), len(columns), size, width_ratios=widths, squeeze=False)
     for i, row in enumerate(rows):
@@ -52,7 +49,7 @@ def small_multiples(table: pd.DataFrame, label: str, height: float, note: str = 
             limit(axes, of_row)
             axes.set_title(column if i == 0 else "", loc="left", fontsize=8)
             axes.set_xlabel(label if last else "")
-            axes.set_ylabel("" if j else axis(str(of_row["metric"].iloc[0])))
+            axes.set_ylabel("" if j else metrics.title(str(of_row["metric"].iloc[0])))
             axes.tick_params(labelbottom=last, labelleft=j == 0)
     legend(figure, looks, table)
     key(figure, f"{note}   ({KEY})" if note else KEY)
@@ -97,16 +94,9 @@ def _line(axes: Axes, rows: pd.DataFrame, look: style.Look, at: Mapping[Any, flo
 
 def absences(axes: Axes, place: float, rows: pd.DataFrame, colour: Any) -> None:
     """Mark runs without a score at the bad end of a panel."""
-    edge = 0.965 if _metric(rows).direction < 0 else 0.035
-    for absence in missing_marks(rows):
-        settings = ABSENT[absence] | {"transform": axes.get_xaxis_transform(), "clip_on": False}
-        axes.plot(place, edge, color=colour, **settings)
-
-
-def missing_marks(rows: pd.DataFrame) -> list[str]:
-    """List the marks of runs without a score, each once."""
-    states = set(rows["state"][rows["score"].isna()])
-    return ["diverged"] * ("diverged" in states) + ["hole"] * bool(states - {"diverged"})
+    if rows["score"].isna().any():
+        edge = 0.965 if _metric(rows).direction < 0 else 0.035
+        axes.plot(place, edge, color=colour, **ABSENT, transform=axes.get_xaxis_transform(), clip_on=False)
 
 
 def _metric(rows: pd.DataFrame) -> metrics.Metric:
@@ -116,13 +106,10 @@ def _metric(rows: pd.DataFrame) -> metrics.Metric:
 def limit(axes: Axes, rows: pd.DataFrame) -> None:
     """Set vertical limits around drawn values, within the range of the score, with room for marks at its bad end."""
     numbers = [float(v) for name in ("score", "low", "high", "mean") for v in rows[name].dropna()]
-    if not numbers:
-        axes.set_yticks([])
-        return
     least, most = _metric(rows).bounds
     low, high = max(least, min(numbers)), min(most, max(numbers))
     room = [(high - low or 1.0) * 0.06] * 2
-    if missing_marks(rows):
+    if rows["score"].isna().any():
         room[_metric(rows).direction < 0] *= 2.5
     axes.set_ylim(low - room[0], high + room[1])
 
@@ -135,7 +122,7 @@ def legend(figure: Figure, looks: Mapping[str, style.Look], table: pd.DataFrame)
         Line2D([], [], color=look.colour, linestyle=look.line, linewidth=1.0, label=arm_words(line), **look.mark(4.5))
         for line, look in looks.items()
     ]
-    handles += [Line2D([], [], color=INK, linestyle="", **ABSENT[name]) for name in missing_marks(table)]
+    handles += [Line2D([], [], color=INK, linestyle="", **ABSENT)] * bool(table["score"].isna().any())
     longest = max(len(str(handle.get_label())) for handle in handles)
     fitting = int(figure.get_figwidth() * 72 // (longest * 4.1 + 36))
     columns = max(1, min(fitting, len(handles)))

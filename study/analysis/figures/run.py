@@ -8,16 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from study import attention_map
 from study.analysis.figures import style
-from study.analysis.run_text import run_line, series
+from study.analysis.run_text import run_line
 from study.records import Record
 
 if TYPE_CHECKING:
-    from matplotlib.animation import FuncAnimation
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-
-STRIP = 5
-"""Most maps in a row of a strip."""
 
 
 @style.styled()
@@ -61,64 +57,20 @@ def draw_translations(maps: Sequence[tuple[dict[str, Any], str]]) -> Figure:
         lines = [model, f"→ {text}", "" if spread is None else f"entropy {spread:.2f}"]
         one.set_title("\n".join(textwrap.fill(line, int(12 * width)) for line in lines if line), loc="left", fontsize=8)
     _add_scale(figure, image, axes)
-    _add_title(figure, maps[0][0], int(14 * sum(widths)))
+    first = maps[0][0]
+    head = f"{(first.get('text') or {}).get('source', '')}   ({attention_map.title(first)})"
+    figure.suptitle(textwrap.fill(head, int(14 * sum(widths))), fontsize=8.5, x=0.01, ha="left")
     return figure
-
-
-@style.styled()
-def draw_learning(maps: Sequence[dict[str, Any]]) -> Figure:
-    """The maps of one sentence at each validation, in a strip: what target tokens look at while the model learns."""
-    columns = min(STRIP, len(maps))
-    rows = -(-len(maps) // columns)
-    size = (1.4 * columns + 1.0, max(1.2, 1.4 * len(maps[0]["target"]) / len(maps[0]["source"])) * rows + 1.3)
-    figure, axes = style.subplots(rows, columns, figsize=size, squeeze=False, sharex=True, sharey=True)
-    for one, attention in zip(axes.flat, maps, strict=False):
-        image = attention_map.draw(one, attention)
-        one.set_title(learned(attention), loc="left", fontsize=style.SMALL)
-    for one in axes.flat[len(maps) :]:
-        one.set_visible(False)
-    _add_scale(figure, image, axes)
-    _add_title(figure, maps[0], 200)
-    return figure
-
-
-@style.styled()
-def animate_learning(maps: Sequence[dict[str, Any]]) -> FuncAnimation:
-    """The same maps one after another: `.to_jshtml()` in a notebook, `.save("maps.gif")` on disk."""
-    from matplotlib.animation import FuncAnimation
-
-    figure, axes = style.subplots(figsize=(4.4, 3.9))
-    image = attention_map.draw(axes, maps[0])
-    _add_scale(figure, image, axes)
-
-    def show(frame: int) -> list[Any]:
-        image.set_data(maps[frame]["weights"])
-        return [image, axes.set_title(learned(maps[frame]), loc="left")]
-
-    show(0)
-    return FuncAnimation(figure, show, frames=len(maps), interval=600)
-
-
-def learned(attention: dict[str, Any]) -> str:
-    """The step of a map of a validation and, where the weights are distributions, its entropy."""
-    spread = attention_map.entropy(attention)
-    return f"step {attention['step']:,}" + ("" if spread is None else f", entropy {spread:.2f}")
 
 
 def pruning_curve(record: Record) -> list[tuple[float, float]]:
-    """(share of heads kept, BLEU on the first test split) of a pruning; empty for other runs."""
-    split = next((score.split for score in record.scores if score.split != "valid"), "")
-    found = [s for s in record.scores if (s.split, s.metric) == (split, "bleu") and str(s.subset).startswith("kept ")]
-    return sorted((float(str(s.subset).removeprefix("kept ")), s.value) for s in found if s.value is not None)
+    """(share of heads kept, BLEU) of a pruning, which is scored on the first test split; empty for other runs."""
+    kept = [(str(score.subset), score.value) for score in record.scores if score.metric == "bleu"]
+    return sorted((float(part.removeprefix("kept ")), value or 0.0) for part, value in kept if part.startswith("kept "))
 
 
 def _add_scale(figure: Figure, image: Any, axes: Any) -> None:
     figure.colorbar(image, ax=axes, fraction=0.02, pad=0.01, aspect=30).outline.set_visible(False)
-
-
-def _add_title(figure: Figure, attention: dict[str, Any], letters: int) -> None:
-    head = f"{(attention.get('text') or {}).get('source', '')}   ({attention_map.title(attention)})"
-    figure.suptitle(textwrap.fill(head, letters), fontsize=8.5, x=0.01, ha="left")
 
 
 def _draw_curve(axes: Axes, record: Record) -> None:
@@ -128,8 +80,9 @@ def _draw_curve(axes: Axes, record: Record) -> None:
         (axes, "C0o-", "valid_bleu", "BLEU on validation"),
         (beside, "C1s--", "valid_loss", "loss on validation, nats a token"),
     ):
-        points = series(record, name)
-        lines += one.plot([step for step, _ in points], [value for _, value in points], look, markersize=3, label=label)
+        points = [point for point in record.history if point.get(name) is not None]
+        x, y = ([point[key] for point in points] for key in ("step", name))
+        lines += one.plot(x, y, look, markersize=3, label=label)
         one.set(ylabel=label, xlabel="step", ylim=(0, None))
     beside.grid(False)
     beside.spines["right"].set_visible(True)

@@ -122,8 +122,8 @@ def look(arm: str) -> Look:
 
 
 @styled()
-def write(figure: Figure, data: pd.DataFrame, path: Path, png: bool = True) -> list[Path]:
-    """Write a figure and its data: `path` with the endings .svg, .png (unless told not to) and .csv, without dates.
+def write(figure: Figure, data: pd.DataFrame, path: Path) -> list[Path]:
+    """Write a figure and its data: `path` with the endings .svg and .csv, without dates.
 
     Returns:
         The paths written.
@@ -131,17 +131,15 @@ def write(figure: Figure, data: pd.DataFrame, path: Path, png: bool = True) -> l
     Raises:
         OSError: a file cannot be written.
     """
-    paths = [path.with_name(path.name + suffix) for suffix in ((".svg", ".png") if png else (".svg",))]
-    for one in paths:
-        write_picture(figure, one)
-    table = path.with_name(path.name + ".csv")
+    picture, table = (path.with_name(path.name + suffix) for suffix in (".svg", ".csv"))
+    write_picture(figure, picture)
     files.write(table, data.to_csv(index=False, lineterminator="\n"))
-    return [*paths, table]
+    return [picture, table]
 
 
 @styled()
 def write_picture(figure: Figure, path: Path) -> None:
-    """Write a figure as a PNG, or as an SVG if the name ends so. A long sentence is drawn smaller.
+    """Write a figure as a PNG, or as an SVG if the name ends so.
 
     Raises:
         OSError: the file cannot be written.
@@ -151,8 +149,7 @@ def write_picture(figure: Figure, path: Path) -> None:
             figure.savefig(temporary, metadata={"Date": None, "Creator": None}, format="svg")
             temporary.write_text(renamed(temporary.read_text(encoding="utf-8")), encoding="utf-8")
         else:
-            dpi = min(DPI, 8000 / max(figure.get_size_inches()))
-            figure.savefig(temporary, metadata={"Software": None}, format="png", dpi=dpi)
+            figure.savefig(temporary, metadata={"Software": None}, format="png")
 
 
 def renamed(svg: str) -> str:

@@ -1,0 +1,185 @@
+"""Small multiples of the study: exact match by size of the dot product, scores by length, BLEU by heads removed.
+
+`…_points` makes the table of a figure: one row a run in its panel (row, column), on its line, at its place x. Lines and
+places are read from the labels of arms. A run without a score is a row, too, and its arm has no mean.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from study import metrics
+from study.analysis.figures import panels, style
+from study.analysis.inference import FEW, Arm, contrast
+from study.analysis.labels import setting
+from study.analysis.runs import Runs
+from study.analysis.tables import DECIMALS
+from study.sweep.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Point = dict[Any, Any]
+CELL = ["row", "column", "line", "x"]
+"""Columns that group runs into one mean: the panel, its line and the place on the line."""
+TRAINED, LONGEST = 16, 32
+"""Words of the longest sentences of the splits `test` and `long`. Training has those of `test`."""
+BUCKETS = {
+    f"{low}–{high}": f"{'test' if high <= TRAINED else 'long'}/{{}}/length {low}-{high}"
+    for low, high in metrics.LENGTHS
+    if high <= LONGEST
+}
+"""Words in the source ↦ the score over these sentences, with a gap for the metric."""
+SITES = ("all", "encoder_self", "decoder_self", "cross")
+"""In the order of reading."""
+
+
+def scale_points(runs: Runs, *specs: Spec) -> pd.DataFrame:
+    """Panel for each family over d: with the scale, without, with each part of it alone, and with 1/d.
+
+    The sweep `scaling` has 1/d, at the same recipe and size.
+    """
+    found = []
+    for spec in specs:
+        for e, run in _declared(runs, spec, ["test/exact"]):
+            cross = e.model.attention.cross
+            if spec.name == "scale_parts" or cross.scale == "inverse":
+                line = _line(run, "scale", "logit_init", "map_rate")
+                found.append(_point(run, "test/exact", column=e.model.family, line=line, x=cross.key_width))
+    return _with_means(found)
+
+
+@style.styled()
+def scale(table: pd.DataFrame) -> Figure:
+    """Draw a panel for each family."""
+    return panels.small_multiples(table, "d", height=2.5, note="d: the number of terms that the score sums")
+
+
+def lengths_points(runs: Runs, spec: Spec) -> pd.DataFrame:
+    """Rows of panels by metric, columns by family and the decoder's start; places by length, lines by memory."""
+    found = []
+    for metric in ("exact", "bleu"):
+        names = {bucket: name.format(metric) for bucket, name in BUCKETS.items()}
+        for e, run in _declared(runs, spec, list(names.values())):
+            init = getattr(e.model, "init", None)
+            column = e.model.family + (f",\n{setting('init', init)}" if init else "")
+            for bucket, name in names.items():
+                found.append(_point(run, name, row=metric, column=column, line=_line(run, "memory"), x=bucket))
+    return _with_means(found)
+
+
+@style.styled()
+def lengths(table: pd.DataFrame) -> Figure:
+    """Draw panels on common axes; buckets of untrained lengths stand on grey."""
+    figure = panels.small_multiples(table, "words in the source", height=1.75)
+    trained = table["x"][table["metric"].str.startswith("test/")].nunique()
+    for axes in figure.axes:
+        axes.tick_params(axis="x", rotation=50, labelsize=style.SMALL)
+        axes.axvspan(trained - 0.5, axes.get_xlim()[1], color="#f0f0f0", linewidth=0, zorder=0)
+        axes.set_xlim(right=axes.get_xlim()[1])
+    return figure
+
+
+def pruning_points(runs: Runs, spec: Spec) -> pd.DataFrame:
+    """Panel for each site, a line an order; x: percentage of heads gone, `free`: how many of them went for free."""
+    split, found = spec.metric[0], []
+    kept = {10 * tenth: f"{split}/bleu/{subset}" for tenth, subset in enumerate(reversed(metrics.KEPT))}
+    declared = list(_declared(runs, spec, [f"{split}/free", *kept.values()]))
+    for site in SITES:
+        for _, run in (pair for pair in declared if pair[0].pruning.site == site):
+            where = {"column": setting("site", site), "line": _line(run, "order"), "free": run[f"{split}/free"]}
+            found += [_point(run, name, x=x, **where) for x, name in kept.items()]
+    return _with_means(found)
+
+
+@style.styled()
+def pruning(table: pd.DataFrame) -> Figure:
+    """Draw panels two in a row; thin lines: runs; thick lines: means; a band for random orders, else bars."""
+    columns = list(dict.fromkeys(table["column"]))
+    looks = {line: style.look(line) for line in dict.fromkeys(table["line"])}
+    figure, grid = style.subplots(2, 2, (style.PAGE, 4.9), sharex=True, sharey=True)
+    for axes in grid.flat[len(columns) :]:
+        axes.set_visible(False)
+    for i, (column, axes) in enumerate(zip(columns, grid.flat, strict=False)):
+        panel = table[table["column"] == column]
+        here = [line for line in looks if (panel["line"] == line).any()]
+        for place, line in enumerate(here):
+            some = panel[panel["line"] == line]
+            _curves(axes, some, looks[line], None if line == "order=random" else 0.9 * (place - len(here) / 2))
+            panels.absences(axes, 4 * place, some, looks[line].colour)
+        below = i + 2 >= len(columns)
+        axes.set_title(column, loc="left", fontsize=8)
+        axes.set_ylabel("" if i % 2 else "BLEU")
+        axes.set_xlabel("heads removed, %" if below else "")
+        axes.set_xticks(range(0, 101, 20))
+        axes.set_xlim(-4, 104)
+        axes.tick_params(labelbottom=below)
+    panels.limit(grid[0][0], table)
+    panels.legend(figure, looks, table)
+    runs = "thin line: a run (in random orders the mean of several) · thick line: mean"
+    interval = f"95% t interval, unadjusted, of {FEW} runs or more"
+    panels.key(figure, f"{runs} · bar, and band of random orders: its {interval}")
+    return figure
+
+
+def _curves(axes: Axes, rows: pd.DataFrame, look: style.Look, aside: float | None) -> None:
+    """Draw a thin line for each run, the mean as a thick line, and its interval as bars beside it or as a band."""
+    for _, run in rows.groupby("id", sort=False):
+        axes.plot(run["x"], run["score"], look.line, color=look.colour, linewidth=0.5, alpha=0.4, zorder=2)
+    means = rows.drop_duplicates("x").dropna(subset=["mean"]).sort_values("x")
+    x, low, high = (means[name].astype(float) for name in ("x", "low", "high"))
+    if aside is None:
+        axes.fill_between(x, low, high, color=look.colour, alpha=0.2, linewidth=0, zorder=1)
+    else:
+        axes.vlines(x + aside, low, high, color=look.colour, linewidth=0.8, alpha=0.9, zorder=3)
+    axes.plot(x, means["mean"], look.line, color=look.colour, zorder=4, **look.mark(3))
+    axes.grid(False, axis="x")
+
+
+def _declared(runs: Runs, spec: Spec, scores: Sequence[str]) -> Iterator[tuple[Any, Point]]:
+    """Yield the experiment and the row of every declared run."""
+    for cell, run in zip(spec.cells, runs.declared(spec, scores).to_dict("records"), strict=True):
+        if cell.experiment:
+            yield cell.experiment, run
+
+
+def _line(run: Point, *names: str) -> str:
+    """Return the settings of these fields in the label of an arm, as `style.look` takes them."""
+    return " ".join(setting for setting in run["arm"].split() if setting.partition("=")[0] in names)
+
+
+def _point(run: Point, name: str, **place: Any) -> Point:
+    """Return a run in a figure by its score, `split/metric` or `split/metric/subset`."""
+    facts = {"seed": run["seed"], "id": run["id"], "state": run["state"], "metric": "/".join(name.split("/")[:2])}
+    return dict.fromkeys(CELL, "") | facts | {"score": run[name]} | place
+
+
+def _with_means(points: list[Point]) -> pd.DataFrame:
+    """Return the table of a figure: on every row the mean of its cell and the 95% t interval of that mean.
+
+    Without a row if no run has a score: there is nothing to draw. A mean is missing where a run of its cell has no
+    score, and an interval where there are few runs too, or nothing varies.
+    """
+    import pandas as pd
+
+    table = pd.DataFrame(points)
+    if table.empty or table["score"].isna().all():
+        return pd.DataFrame()
+    cells = table.groupby(CELL, sort=False, dropna=False)
+    found = np.array([interval(list(scores)) for _, scores in cells["score"]], dtype=float)
+    table[["mean", "low", "high"]] = found[cells.ngroup()]
+    return table.round(dict.fromkeys(("score", "mean", "low", "high"), DECIMALS))
+
+
+def interval(values: Sequence[float]) -> tuple[float | None, float | None, float | None]:
+    """Mean and 95% t interval of it; None for what the values do not give, or too few of them (`FEW`)."""
+    if any(math.isnan(value) for value in values):
+        return None, None, None
+    test = contrast([(1.0, Arm("", dict(enumerate(values))))])
+    return (test.difference, test.low, test.high) if len(values) >= FEW else (test.difference, None, None)
