@@ -30,17 +30,14 @@ BOTH = {"arm", "baseline"}
 FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "difference": (BOTH, {"best_over", "select"}),
     "interaction": (BOTH | {"minus"}, set()),
-    "trend": ({"arm", "over"}, {"baseline"}),
-    "band": (BOTH | {"within"}, {"over"}),
+    "band": (BOTH | {"within"}, set()),
     "ratio": (BOTH, set()),
     "correlation": ({"between", "level"}, set()),
     "within": ({"arm", "of", "minus"}, set()),
     "costly": ({"arm", "minus"}, set()),
-    "draws": (BOTH, {"over"}),
+    "draws": (BOTH, set()),
 }
 """Statistic ↦ the fields that its contrasts need, and those that they may have."""
-OVER = {"band": "training.learning_rate", "draws": "data.seed"}
-"""Statistic ↦ the usual value of its field `over`."""
 BETTER = {"band": 1, "ratio": -1}
 """Statistic ↦ the direction that is better, if it is not that of the score."""
 
@@ -65,7 +62,6 @@ class Contrast(Entry):
 
     difference   arm − baseline; with `best_over` each side is the best of several arms by validation (`select`)
     interaction  (arm − baseline) − (minus.arm − minus.baseline)
-    trend        slope over a field's values of the arm's score, or of its difference to the baseline
     band         width of the band of good learning rates, in doublings: arm − baseline. The band is the run of
                  neighbouring rates around a seed's best one whose loss is within `within` of it; a rate that diverged
                  is outside. Its width is log2(largest / smallest)
@@ -84,7 +80,6 @@ class Contrast(Entry):
     best_over: tuple[str, ...] = ()
     select: str = Field("valid/nll", pattern="^valid/")
     minus: Annotated[Pair | str | tuple[str, ...] | float | None, Field(union_mode="left_to_right")] = None
-    over: str = ""
     within: Annotated[float, Field(gt=0)] = 1.0
     of: str = ""
     between: tuple[str, ...] = Field((), min_length=2, max_length=2)
@@ -103,7 +98,7 @@ class Contrast(Entry):
             raise ValueError(f"expected the fields of statistic {kind}: {fields}, got {', '.join(map(str, named))}")
         if "minus" in needs and isinstance(tree["minus"], dict) != (kind == "interaction"):
             raise ValueError(f"minus: expected that of statistic {kind}, got {tree['minus']}")
-        return {"over": OVER.get(kind, "")} | tree
+        return tree
 
     @property
     def sides(self) -> list[tuple[int, Overrides]]:
@@ -214,7 +209,6 @@ class Claim(Entry):
         source: citation keys.
         published: the effect that the source reports.
         effects: those published effects that are differences of BLEU.
-        unchecked: what is remembered of a source and was not looked up: never printed.
         questions: its parts.
     """
 
@@ -226,7 +220,6 @@ class Claim(Entry):
     source: tuple[str, ...] = ()
     published: str = ""
     effects: tuple[ReportedEffect, ...] = ()
-    unchecked: str = ""
     questions: Annotated[tuple[Question, ...], Field(min_length=1)]
 
     @field_validator("questions")

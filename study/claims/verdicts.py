@@ -196,9 +196,9 @@ def conclude(rows: Sequence[Finding]) -> None:
     The row that decides has the weakest stance of all contrasts, or the strongest if one is enough. Of several, the row
     with the largest p is the weakest; if no difference is shown, the row that is nearest to its margin.
     """
-    both = [list(rows), [row.second for row in rows if row.second]]
-    for row, (test, word) in ((row, found) for some in both for row, found in zip(some, judge(some), strict=True)):
-        row.test, row.word = test, word
+    for some in by_score(rows):
+        for row, (test, word) in zip(some, judge(some), strict=True):
+            row.test, row.word = test, word
     stances = [stance(row) for row in rows]
     least = -1 if rows[0].question.combine == "any" else 1
     order = sorted(range(len(rows)), key=lambda i: (least * stances[i], -least * _weakness(rows[i])))
@@ -207,16 +207,19 @@ def conclude(rows: Sequence[Finding]) -> None:
         row.verdict = verdict_of(rows[0].question, [one.word for one in rows], stances)
 
 
+def by_score(rows: Sequence[Finding]) -> list[Sequence[Finding]]:
+    """Return the contrasts of a question by its score and, if it has two, by the second one."""
+    second = [row.second for row in rows if row.second]
+    return [rows, second] if second else [rows]
+
+
 def judge(rows: Sequence[Finding], rules: Rules = Rules()) -> list[tuple[Test, str]]:
     """Return test and word of each contrast of a question, by one score, under some rules."""
-    if not rows:
-        return []
     paired = rows[0].question.design == "paired" if rules.paired is None else rules.paired
     noises = [row.noise if rules.sentences else None for row in rows]
     plain = [row.weighted.test(row.contrast, noise, paired) for row, noise in zip(rows, noises, strict=True)]
-    return [
-        (test, _word(row, test, rules.margin)) for row, test in zip(rows, adjusted(plain, rules.family), strict=True)
-    ]
+    tests = adjusted(plain, rules.family)
+    return [(test, _word(row, test, rules.margin)) for row, test in zip(rows, tests, strict=True)]
 
 
 def verdict_of(question: Question, words: Sequence[str], stances: Sequence[int]) -> str:

@@ -32,7 +32,7 @@ def folder(tmp_path):
             )
         ]
         found = Costs(provenance=MACHINE, threads=1, rounds=1, tokens=2048, measured=measured)
-        files.write(tmp_path / costs.FILE, found.model_dump_json())
+        files.write(tmp_path / "benchmarks" / costs.FILE, found.model_dump_json())
         return tmp_path
 
     return write
@@ -42,7 +42,7 @@ def ask(folder, kind="equivalence", margin=1.1, others=(), **contrast):
     contrasts = [RATIO | contrast, *others]
     question = Question(benchmark="cost", margin=margin, where={"width": 64, "slots": 16}, contrasts=contrasts)
     claim = Claim(id="mine", slug="mine", statement="Four cost what one costs", type=kind, questions=[question])
-    return evaluate([ClaimFile(path=folder / "c.yaml", claims=(claim,))], Runs(None, folder), costs.read(folder))
+    return evaluate([ClaimFile(path=folder / "c.yaml", claims=(claim,))], Runs(folder, folder))
 
 
 def test_a_ratio_by_hand(folder):
@@ -98,6 +98,6 @@ def test_what_was_not_measured_is_not_yet_run_or_refused(folder, tmp_path):
             Question(**given | wrong)
     with pytest.raises(ValueError, match="expected statistic ratio with a benchmark"):
         Question(sweep="x", asked=["grammar/recurrent"], contrasts=[RATIO])
-    (tmp_path / costs.FILE).write_text('{"threads": 1}')
+    files.write(tmp_path / "benchmarks" / costs.FILE, '{"threads": 1}')
     with pytest.raises(InputError, match=r"cost\.json: provenance: Field required"):
         costs.read(tmp_path)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shutil
 import tempfile
 import threading
@@ -16,13 +14,13 @@ from typing import Any, TypeAlias
 
 from study import files as disk
 from study.errors import InputError
-from study.publish.site.content import MAPS, Content, pages
+from study.publish.site.content import Content, pages
+from study.store import sha256
 
 OURS = b"<title>Attention, ablated</title>"
 """A mark that the first page of a site has, and that of another folder has not."""
 EVERY = 1.0
 """Seconds between two looks at the records."""
-WATCHED = ("record.json", "progress.json", "history.jsonl", MAPS)
 HERE = "127.0.0.1"
 Build: TypeAlias = Callable[[], Content]
 Say: TypeAlias = Callable[[str], object]
@@ -69,9 +67,7 @@ def refresh(build: Build, runs: Path, folder: Path, version: str, say: Say) -> s
     Raises:
         InputError: the first site cannot be written.
     """
-    found = [path for name in WATCHED for path in sorted(runs.glob(f"*/{name}")) if path.exists()]
-    facts = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in found]
-    changed = hashlib.sha256(os.fsencode("\n".join(facts))).hexdigest()[:16]
+    changed = sha256(str([(path, path.stat().st_mtime_ns) for path in sorted(runs.glob("*/record.json"))]).encode())
     if changed != version:
         try:
             count, _ = write(build(), folder, changed)
