@@ -71,9 +71,11 @@ class Weighted:
     @property
     def lost(self) -> list[str]:
         """The rate of each arm with a diverged run, such as `2 of 5 runs of scale=none diverged`."""
-        arms = [arm for _, arm in self.parts if arm.diverged]
-        counts = [len(arm.values) + arm.diverged + arm.holes for arm in arms]
-        return [f"{a.diverged} of {n} runs of {a.name} diverged" for n, a in zip(counts, arms, strict=True)]
+        return [
+            f"{arm.diverged} of {len(arm.values) + arm.diverged + arm.holes} runs of {arm.name} diverged"
+            for _, arm in self.parts
+            if arm.diverged
+        ]
 
     @property
     def n(self) -> int:

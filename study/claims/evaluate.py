@@ -103,12 +103,10 @@ class Evaluator:
         among = QuestionArms(self.runs, measure, question.where, arms)
         effects, rows = self._effects(claim, question, metric, pair), []
         for contrast in question.contrasts:
-            predicted = contrast.expect == "different" or contrast.direction(metric)
-            if not predicted and question.type != "equivalence":
-                got = f"{metric}, which has no better, got {contrast.expect}"
-                raise InputError(f"expect: expected higher, lower or different with {got}.")
-            if contrast.direction(metric) == 0 and question.type == "noninferiority":
-                raise InputError("expect: expected better, worse, higher or lower for a noninferiority, got different.")
+            any_sign = contrast.expect == "different" and question.type != "noninferiority"
+            if not (contrast.direction(metric) or any_sign or question.type == "equivalence"):
+                takes = f"expected higher or lower for a {question.type} by {metric}, got {contrast.expect}"
+                raise InputError(f"expect: {takes}. Only a superiority may be different.")
             weighted = weigh(contrast, among)
             if question.design == "paired" and not weighted.pairable and all(arm.values for _, arm in weighted.parts):
                 raise InputError("design: expected the same seeds in all arms of a paired contrast, got others.")

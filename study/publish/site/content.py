@@ -28,7 +28,7 @@ from study.config import Experiment
 from study.corpora import Pair
 from study.errors import InputError
 from study.files import CHECKOUT
-from study.publish.paper import evidence
+from study.publish.paper import evidence, numbers
 from study.publish.report import compared
 from study.store import ATTENTION, VALIDATIONS, Store, arm_of, sha256
 from study.sweep.spec import Spec, load
@@ -50,7 +50,6 @@ OF_A_RUN = ("error", "selection", "diagnostics", "wandb")
 """Parts of a record that the page of a run shows, beside the fields of the table of runs."""
 UNUSED = ["sweeps", "labels", "packages", "data_files", "sha256"]
 """Columns of runs that the table of runs does not have."""
-NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")
 Rows = list[dict[str, Any]]
 
 
@@ -126,10 +125,10 @@ class Content:
         """Return the content of the page of a sweep: question, arms with their runs, table as Markdown and numbers."""
         if self.published:
             paths = [self.folder / "tables" / f"{spec.name}{suffix}" for suffix in (".md", ".csv")]
-            markdown, numbers = (files.read_text(path, below=self.folder) for path in paths)
+            markdown, cells = (files.read_text(path, below=self.folder) for path in paths)
         else:
             made = compared(spec, self.runs).table
-            markdown, numbers = made.markdown(), made.csv()
+            markdown, cells = made.markdown(), made.csv()
         arms: dict[tuple[str, str], list[str]] = {}
         for cell in spec.runnable:
             arms.setdefault((spec.facet(cell), spec.arm(cell)), []).append(cell.id or "")
@@ -139,7 +138,7 @@ class Content:
             "name": spec.name, "about": spec.description, "metric": metric,
             "title": metrics.title(metric), "digits": metrics.decimals(metric),
             "introduction": html(introduction), "table": html(re.sub(r"^\*\*.*\n", "", markdown)),
-            "numbers": [_numbers(row) for row in _rows(numbers)],
+            "numbers": [_numbers(row) for row in _rows(cells)],
             "arms": [
                 {"facet": facet, "arm": arm, "words": [arm_words(facet), arm_words(arm)], "runs": runs}
                 | {"baseline": arm == spec.baseline(facet)}
@@ -263,11 +262,8 @@ def _rows(text: str) -> list[dict[str, str]]:
 
 def _numbers(row: dict[str, str]) -> dict[str, Any]:
     """Return a row of a CSV without its empty cells; numbers are numbers, but for ids."""
-    return {
-        key: float(value) if key != "id" and NUMBER.fullmatch(value) else value
-        for key, value in row.items()
-        if value and key != "runs"
-    }
+    known = numbers(row) | {"id": row.get("id"), "runs": None}
+    return {key: value for key, value in known.items() if value is not None}
 
 
 def _judged(row: dict[str, str]) -> dict[str, Any]:
