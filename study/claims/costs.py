@@ -74,9 +74,8 @@ class Costs(Section):
         """
         found = [m for m in self.measured if m.site.model_dump().items() >= chosen.items()]
         if len(found) != 1:
-            told = ", ".join(f"{name}={value}" for name, value in chosen.items())
             fields = f"the fields of one measured site ({', '.join(Site.model_fields)})"
-            raise InputError(f"expected {fields}, got {told}, which {len(found)} sites have.")
+            raise InputError(f"expected {fields}, got {chosen}, which {len(found)} sites have.")
         return found[0]
 
 

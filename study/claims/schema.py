@@ -212,7 +212,7 @@ class Claim(Entry):
     id: int | str
     slug: str
     statement: str
-    depends_on: str = ""
+    depends_on: str = "the question"
     type: Kind
     source: tuple[str, ...] = ()
     published: str = ""

@@ -387,18 +387,7 @@ def summary(own: Sequence[Finding]) -> Verdict:
         word = OPEN if counts[OPEN] and not counts[FAILS] else word
     needs = [row.needed(len(row.question.contrasts)) for row in votes if row.verdict == OPEN]
     seeds = max((one for one in needs if one), default=0) if all(needs) else 0
-    return Verdict(word, own[0].claim.depends_on or _apart(votes), counts, seeds or None)
-
-
-def _apart(votes: Sequence[Finding]) -> str:
-    """Return what tells the questions that hold from those that fail: the corpus, the family, or the question."""
-    for words, place in {"the corpus": "corpus", "the family": "family"}.items():
-        found: dict[str, set[str]] = {}
-        for row in (row for row in votes if row.verdict != OPEN):
-            found.setdefault(getattr(row, place), set()).add(row.verdict)
-        if found and all(len(some) == 1 for some in found.values()):
-            return words
-    return "the question"
+    return Verdict(word, own[0].claim.depends_on, counts, seeds or None)
 
 
 def deciding(own: Sequence[Finding]) -> Finding:

@@ -7,8 +7,8 @@ With --figures, draw the figures of the study instead, from the published runs o
 is written as .svg and .png, with its numbers as .csv. A figure whose sweep has no runs is left out, and a line names
 it.
 
-Output goes to --out (default: RUNS/report/NAME, of figures RUNS/report/figures). With --json, the rows of the table are
-printed with the keys of table.csv, and nothing is written.
+Output goes to --out (default: RUNS/report/NAME, of published runs report/NAME, of figures RUNS/report/figures). With
+--json, the rows of the table are printed with the keys of table.csv, and nothing is written.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def test_a_ratio_by_hand(folder):
 
 def test_what_was_not_measured_is_not_yet_run_or_refused(folder):
     for arm, said in (
-        ({"heads": 3}, r"got width=64, slots=16, heads=3, which 0 sites have"),
+        ({"heads": 3}, r"got {'width': 64, 'slots': 16, 'heads': 3}, which 0 sites have"),
         ({"training": True}, "which 2 sites have"),
         ({"head": 4}, r"the fields of one measured site \(width, score, heads, reach, slots, training\), got"),
     ):
