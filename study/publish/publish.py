@@ -32,9 +32,8 @@ from study.publish.results import Code, Partial, PublishedSweep, Results, write_
 from study.publish.tables import NewRun
 from study.records import Record
 from study.rows import CURVE, HYPOTHESES, STATISTICS
-from study.store import ATTENTION, SENTENCES, Store
+from study.store import ATTENTION, SENTENCES, VALIDATIONS, Store
 from study.sweep.spec import Spec
-from study.tracking.view import MAPS
 
 DECIDING = tuple(
     f"study/{name}" for name in ("attention", "config", "corpora", "models", "training", "pruning", "scoring.py")
@@ -162,7 +161,7 @@ def _code(made: Iterable[Record], states: Mapping[str, str | None]) -> list[Code
 def _new(identity: str, source: Store) -> NewRun:
     """Return a run to write, with counts for references that are not shipped."""
     record = source.record(identity)
-    named = (*record.per_sentence, *hypothesis_files(record), ATTENTION, CURVE, MAPS)
+    named = (*record.per_sentence, *hypothesis_files(record), ATTENTION, CURVE, VALIDATIONS)
     contents = {name: content for name in named if (content := source.content(identity, name)) is not None}
     corpus, exact = corpus_of(record), {}
     shipped = Experiment.model_validate(record.config | {"seed": record.seed}).data.shipped
