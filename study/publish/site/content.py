@@ -168,18 +168,12 @@ class Content:
         return {name: [_judged(row) for row in _rows(text)] for name, text in zip(names, texts, strict=True)}
 
 
-def pages(content: Content, version: str = "") -> Iterator[tuple[str, bytes]]:
-    """Yield path and bytes of every file of the site.
-
-    Args:
-        content: what is shown.
-        version: of a site that is served live; its page asks for the next one. Empty: the page asks for nothing.
+def pages(content: Content) -> Iterator[tuple[str, bytes]]:
+    """Yield path and bytes of every file of the site; the page comes last, so that a newer one has all its data.
 
     Raises:
         InputError: a record cannot be used.
     """
-    for path in sorted(ASSETS.iterdir()):
-        yield path.name, path.read_bytes().replace(b"{{version}}", version.encode())
     yield from _runs(content)
     sweeps = [content.sweep(spec) for _, spec in sorted(content.specs.items())]
     for sweep in sweeps:
@@ -198,6 +192,8 @@ def pages(content: Content, version: str = "") -> Iterator[tuple[str, bytes]]:
     main = {"published": content.published, "figures": drawn, "claims": claims}
     main |= {"answers": html(re.sub(r"<!--.*?-->", "", answers[0])) if answers else ""}
     yield _chunk("site", main | {"sweeps": [{key: one[key] for key in ("name", "about", "arms")} for one in sweeps]})
+    for name in ("site.css", "site.js", "index.html"):
+        yield name, (ASSETS / name).read_bytes()
 
 
 def _runs(content: Content) -> Iterator[tuple[str, bytes]]:

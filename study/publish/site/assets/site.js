@@ -629,13 +629,13 @@ const site = (() => {
     if (event.key === "/" && box) { event.preventDefault(); box.focus(); }
     if (keys[event.key]) keys[event.key]();
   });
+  // A page that is served on this machine follows the records: it loads again when there is a newer one.
   const live = () => {
-    const version = document.documentElement.dataset.version;
-    if (!version) return;
+    if (!["127.0.0.1", "localhost"].includes(location.hostname)) return;
     setInterval(async () => {
       try {
-        const now = await (await fetch("version", { cache: "no-store" })).text();
-        if (now !== version) location.reload();
+        const now = (await fetch("index.html", { method: "HEAD", cache: "no-store" })).headers.get("last-modified");
+        if (now && Date.parse(now) !== Date.parse(document.lastModified)) location.reload();
       } catch { /* the server has ended */ }
     }, 2000);
   };
