@@ -156,14 +156,12 @@ class Finding:
             return max(0.0, -min(self.sign * test.low90, self.sign * test.high90))
         return max(abs(test.low90), abs(test.high90))
 
-    def needed(self, tests: int) -> int | None:
-        """Return the seeds per arm that would show a difference of the margin, or that there is none, with power .80.
+    @property
+    def needed(self) -> int | None:
+        """Seeds per arm that would show a difference of the margin, or that there is none, with power .80.
 
         The smallest n' with (t_level + t_.80) √(v n / n' + w) ≤ margin, with v the variance of the estimate over seeds
         and w over sentences; without a margin, the estimate. None: not with 1,000 seeds.
-
-        Args:
-            tests: contrasts of the question.
         """
         test, many = self.test, 2 if self.test.method == "welch" else 1
         target = abs(test.difference or 0.0) if self.margin is None else self.margin
@@ -171,7 +169,7 @@ class Finding:
             return None
         sentences = self.noise.variance if self.noise else 0.0
         seeds = max(0.0, test.se**2 - sentences) * self.weighted.n
-        tail = LEVEL if self.question.type in schema.NO_DIFFERENCE else LEVEL / 2 / tests
+        tail = LEVEL if self.question.type in schema.NO_DIFFERENCE else LEVEL / 2 / len(self.question.contrasts)
         for n in range(FEWEST, MOST + 1):
             df = many * (n - 1)
             if (quantile(1 - tail, df) + quantile(POWER, df)) * math.sqrt(seeds / n + sentences) <= target:
@@ -385,7 +383,7 @@ def summary(own: Sequence[Finding]) -> Verdict:
     else:
         word = DEPENDS if counts[HOLDS] and counts[FAILS] else FAILS if counts[FAILS] else HOLDS
         word = OPEN if counts[OPEN] and not counts[FAILS] else word
-    needs = [row.needed(len(row.question.contrasts)) for row in votes if row.verdict == OPEN]
+    needs = [row.needed for row in votes if row.verdict == OPEN]
     seeds = max((one for one in needs if one), default=0) if all(needs) else 0
     return Verdict(word, own[0].claim.depends_on, counts, seeds or None)
 
