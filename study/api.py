@@ -193,13 +193,12 @@ def verdicts(
         InputError: a claim that is not there or cannot be evaluated, or a record that cannot be used.
     """
     from study.analysis.runs import Runs
-    from study.claims import costs, schema, table
+    from study.claims import schema, table
     from study.claims.evaluate import evaluate
 
     folder = results_folder() if runs is None else store.runs_folder(runs)
     files = schema.read_all(None if claims is None else Path(claims))
-    measured = costs.read(folder / "benchmarks" if store.is_results(folder) else None)
-    found = evaluate(files, Runs(folder, sweeps_of(folder)), measured, [str(name) for name in names])
+    found = evaluate(files, Runs(folder, sweeps_of(folder)), [str(name) for name in names])
     frame = table.contrasts_table(found).frame
     return frame if contrasts else frame[frame["decides"]].reset_index(drop=True)
 

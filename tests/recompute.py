@@ -483,7 +483,7 @@ class Study:
             parts = [(1.0, entry["arm"]), (-1.0, entry.get("baseline"))]
             if kind == "interaction":
                 parts += [(-1.0, entry["minus"]["arm"]), (1.0, entry["minus"]["baseline"])]
-            over = entry.get("best_over", [entry["over"]] if "over" in entry else [])
+            over = entry.get("best_over", [])
             fields = over or {"band": ["training.learning_rate"], "draws": ["data.seed"]}.get(kind, [])
             sides = [(sign, chosen(side, *fields)) for sign, side in parts if side is not None]
             whole.append(all(places and not any(runs[key].holes for _, key in places) for _, places in sides))
@@ -491,8 +491,6 @@ class Study:
                 if kind == "difference" and over:
                     better = -1 if select.endswith("/nll") else 1
                     places = [max(places, key=lambda place: better * mean(scores(read(place[1], select))))]
-                x = np.array([place[0] for (place, _) in places]) if kind == "trend" else None
-                slopes = [1.0] if x is None else (x - x.mean()) / ((x - x.mean()) ** 2).sum()
                 if kind in ("within", "costly"):
                     key, less = f"{places[0][1]} {entry}", np.atleast_1d(np.array(entry["minus"], dtype=object))
                     of = read(places[0][1], costing=margin) if kind == "costly" else read(places[0][1], entry["of"])
@@ -513,14 +511,14 @@ class Study:
                     made = {seed: band(rates, seed, entry["within"]) for seed in rates[0][1].values}
                     arms[key], w[key] = Arm(made, declared=rates[0][1].declared), sign
                 else:
-                    for slope, (_, key) in zip(slopes, places, strict=True):
-                        arms[key], w[key] = read(key), w.get(key, 0.0) + sign * slope
+                    ((_, key),) = places
+                    arms[key], w[key] = read(key), w.get(key, 0.0) + sign
             weights.append(w)
             n = min(len(arms[key].values) for key in w) if w else 0
             counted.append({"n": n, "declared": arms[key].declared} if w else {})
             if w:
                 seeds = set.intersection(*(set(arms[key].values) for key in w))
-                named = kind in ("difference", "interaction", "trend") and all(arms[key].values for key in w)
+                named = kind in ("difference", "interaction") and all(arms[key].values for key in w)
                 sides = [
                     (x, [f"{runs[key][0]['id'].rpartition('-s')[0]}-s{seed}" for seed in sorted(seeds)])
                     for key, x in w.items()

@@ -26,7 +26,7 @@ DOORS = {  # all may import files, which helps to read and write
     "run_names": "sweep store errors",
     "analysis": "attention_map metrics sweep store rows records scoring corpora config errors",
     "claims": "run_names metrics analysis sweep store rows records scoring corpora config errors",
-    "publish": "tracking metrics claims analysis sweep store rows records scoring corpora config errors",
+    "publish": "metrics claims analysis sweep store rows records scoring corpora config errors",
     "attention": "config errors",
     "models": "attention config errors",
     "training": "attention_map tracking models attention config records scoring corpora errors",

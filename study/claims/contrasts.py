@@ -21,6 +21,9 @@ from study.claims.schema import Contrast, Overrides, Pair
 from study.errors import InputError
 from study.sweep.grid import text
 
+RATE, DRAW = "training.learning_rate", "data.seed"
+"""Fields over which a band is taken, and draws of the corpus."""
+
 
 @dataclass(frozen=True)
 class QuestionArms:
@@ -68,9 +71,11 @@ class Weighted:
     @property
     def lost(self) -> list[str]:
         """The rate of each arm with a diverged run, such as `2 of 5 runs of scale=none diverged`."""
-        arms = [arm for _, arm in self.parts if arm.diverged]
-        counts = [len(arm.values) + arm.diverged + arm.holes for arm in arms]
-        return [f"{a.diverged} of {n} runs of {a.name} diverged" for n, a in zip(counts, arms, strict=True)]
+        return [
+            f"{arm.diverged} of {len(arm.values) + arm.diverged + arm.holes} runs of {arm.name} diverged"
+            for _, arm in self.parts
+            if arm.diverged
+        ]
 
     @property
     def n(self) -> int:
@@ -96,7 +101,7 @@ def weigh(contrast: Contrast, among: QuestionArms) -> Weighted:
     Raises:
         InputError: an arm is none, or more than one; or a record lacks the number.
     """
-    sides, over = contrast.sides, contrast.over
+    sides = contrast.sides
     match contrast.statistic:
         case "correlation":
             return _correlation(contrast, among)
@@ -104,30 +109,11 @@ def weigh(contrast: Contrast, among: QuestionArms) -> Weighted:
             return _within(contrast, among)
         case "band":
             bands = [(float(sign), _band(contrast, side, among)) for sign, side in sides]
-            return Weighted(bands, len(among.levels(contrast.arm, over)[0][1].runs))
-        case "difference" | "interaction":
-            best = [_best(contrast, side, among) for _, side in sides]
-            parts = [(float(sign), arm) for (sign, _), (arm, _) in zip(sides, best, strict=True)]
-            return _compared(parts, among, [note for _, note in best if note])
-    levels = [among.levels(side, over) for _, side in sides]
-    places = [value for (value,), _ in levels[0]]
-    if any([value for (value,), _ in side] != places for side in levels):
-        raise InputError(f"over: expected the same values of {over} for arm and baseline, got different ones.")
-    if contrast.statistic == "draws":
-        draws = [(draw, among.values(a), among.values(b)) for draw, (_, a), (_, b) in zip(places, *levels, strict=True)]
-        return _draws(draws)
-    if not all(isinstance(value, int | float) for value in places):
-        raise InputError(f"over: expected a field of numbers, got {over} ({places}). Name another field.")
-    middle = sum(places) / len(places)  # a least-squares slope over x weighs arms by (x − x̄) / Σ (x − x̄)²
-    slopes = [(x - middle) / sum((x - middle) ** 2 for x in places) for x in places]
-    trends = zip(sides, levels, strict=True)
-    parts = [(sign * x, arm) for (sign, _), side in trends for x, (_, arm) in zip(slopes, side, strict=True)]
-    weighted = _compared(parts, among)
-    return replace(weighted, scores=[(-1.0, arm) for _, arm in weighted.parts])
-
-
-def _compared(parts: Sequence[tuple[float, ArmRuns]], among: QuestionArms, notes: Sequence[str] = ()) -> Weighted:
-    """Weigh arms as they are; the weights of one arm sum up."""
+            return Weighted(bands, len(among.levels(contrast.arm, RATE)[0][1].runs))
+        case "draws":
+            return _draws(contrast, among)
+    best = [_best(contrast, side, among) for _, side in sides]
+    parts = [(float(sign), arm) for (sign, _), (arm, _) in zip(sides, best, strict=True)]
     weights: dict[str, float] = {}
     for weight, arm in parts:
         weights[arm.key] = weights.get(arm.key, 0.0) + weight
@@ -135,7 +121,7 @@ def _compared(parts: Sequence[tuple[float, ArmRuns]], among: QuestionArms, notes
         raise InputError("expected different arms, got the same arm and baseline. Name a field in which they differ.")
     arms = {arm.key: among.values(arm) for _, arm in parts}
     weighted = [(weight, arms[key]) for key, weight in weights.items()]
-    return Weighted(weighted, len(parts[0][1].runs), weighted, list(notes))
+    return Weighted(weighted, len(parts[0][1].runs), weighted, [note for _, note in best if note])
 
 
 def _best(contrast: Contrast, side: Overrides, among: QuestionArms) -> tuple[ArmRuns, str]:
@@ -165,7 +151,7 @@ def _band(contrast: Contrast, side: Overrides, among: QuestionArms) -> Arm:
     """Return a synthetic arm: the width of a side's band of learning rates, by seed. A rate that diverged is bad."""
     if metrics.metric_of(among.measure.metric).direction >= 0:
         raise InputError(f"metric: expected a loss such as valid/nll with band, got {among.measure.metric}.")
-    levels, widths = among.levels(side, contrast.over), {}
+    levels, widths = among.levels(side, RATE), {}
     rates, arms = [rate for (rate,), _ in levels], [among.values(arm) for _, arm in levels]
     for seed in sorted({seed for arm in arms for seed in arm.values}):
         losses = [arm.values.get(seed, math.inf) for arm in arms]
@@ -199,13 +185,19 @@ def _within(contrast: Contrast, among: QuestionArms) -> Weighted:
     return Weighted([(1.0, replace(of, values=values))], len(declared.runs), scores)
 
 
-def _draws(draws: Sequence[tuple[int, Arm, Arm]]) -> Weighted:
+def _draws(contrast: Contrast, among: QuestionArms) -> Weighted:
     """One synthetic arm: the difference of means on each draw of the corpus, by the draw."""
-    arms = [arm for _, *both in draws for arm in both]
-    values = {draw: (of.mean or 0.0) - (base.mean or 0.0) for draw, of, base in draws}
+    own, base = (
+        {draw: among.values(arm) for (draw,), arm in among.levels(side, DRAW)}
+        for side in (contrast.arm, contrast.baseline)
+    )
+    if own.keys() != base.keys():
+        raise InputError(f"draws: expected the same values of {DRAW} for arm and baseline, got different ones.")
+    values = {draw: (own[draw].mean or 0.0) - (base[draw].mean or 0.0) for draw in own}
+    arms = [arm for draw in own for arm in (own[draw], base[draw])]
     made = _synthetic(arms[0].name, values if all(arm.values for arm in arms) else {}, arms)
     seeds = min(len(arm.values) for arm in arms)
-    return Weighted([(1.0, made)], len(draws), notes=[f"n counts draws of the corpus, of {seeds} seeds each"])
+    return Weighted([(1.0, made)], len(own), notes=[f"n counts draws of the corpus, of {seeds} seeds each"])
 
 
 def _correlation(contrast: Contrast, among: QuestionArms) -> Weighted:
@@ -242,10 +234,8 @@ def name_of(contrast: Contrast, measure: Measure, words: bool = True) -> str:
             return f"{name}, {_side(shared, {}, words)}"
         case "interaction" if isinstance(minus, Pair):
             return f"({name}) − ({_side(minus.arm, arm, words)})"
-        case "trend":
-            return f"slope of {name} over {_field(contrast.over, words)}"
         case "band":
-            return f"{name}, band of good {_field(contrast.over, words)}s"
+            return f"{name}, band of good {_field(RATE, words)}s"
         case "correlation":
             between = " and ".join(_metric(one, words) for one in contrast.between)
             return f"ρ of {between}, {'between' if contrast.level == 'arms' else 'within'} arms"

@@ -74,32 +74,32 @@ class Costs(Section):
         """
         found = [m for m in self.measured if m.site.model_dump().items() >= chosen.items()]
         if len(found) != 1:
-            told = ", ".join(f"{name}={value}" for name, value in chosen.items())
             fields = f"the fields of one measured site ({', '.join(Site.model_fields)})"
-            raise InputError(f"expected {fields}, got {told}, which {len(found)} sites have.")
+            raise InputError(f"expected {fields}, got {chosen}, which {len(found)} sites have.")
         return found[0]
 
 
 def read(folder: Path | None) -> Costs | None:
-    """Return the measurements in a folder of benchmarks; None where there are none.
+    """Return the measurements in a folder of results; None where there are none.
 
     Raises:
         InputError: the file is not one that `benchmarks/cost.py` wrote.
     """
-    if folder is None or not (folder / FILE).exists():
+    path = folder / "benchmarks" / FILE if folder else None
+    if path is None or not path.exists():
         return None
-    return read_section(Costs, folder / FILE, "Write it again with `python benchmarks/cost.py --write`.")
+    return read_section(Costs, path, "Write it again with `python benchmarks/cost.py --write`.")
 
 
-def rows(claim: Claim, question: Question, costs: Costs | None) -> list[Finding]:
-    """Return the rows of a question of measured times; `not yet run` where there are none.
+def rows(claim: Claim, question: Question, folder: Path | None) -> list[Finding]:
+    """Return the rows of a question of measured times; `not yet run` if the folder of results has none.
 
     A contrast has one synthetic arm, the logarithm of the ratio, process by process.
 
     Raises:
         InputError: a contrast names a site that was not measured.
     """
-    found, measure = [], Measure(question.metric)
+    costs, found = read(folder), []
     for contrast in question.contrasts:
         weighted, machine = Weighted([(1.0, Arm("times", {}, holes=1))], 0), ""
         if costs is not None:
@@ -107,7 +107,7 @@ def rows(claim: Claim, question: Question, costs: Costs | None) -> list[Finding]
             times, machine = dict(enumerate(log_ratios(arm, base))), costs.machine
             note = f"{arm.megabytes / base.megabytes:.2f} times the memory"
             weighted = Weighted([(1.0, Arm("times", times))], len(times), notes=[note])
-        limit = math.log(float(question.margin or 1))
+        limit, measure = math.log(float(question.margin or 1)), Measure(question.metric)
         found.append(Finding(claim, question, contrast, "one site", machine, measure, weighted, limit))
     conclude(found)
     return found

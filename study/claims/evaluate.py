@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
-from itertools import groupby
 from pathlib import Path
 
 from study import metrics
@@ -13,22 +11,14 @@ from study.analysis.measures import Measure
 from study.analysis.runs import Runs, check_fields
 from study.claims import costs
 from study.claims.contrasts import QuestionArms, weigh
-from study.claims.costs import Costs
-from study.claims.multiverse import verdicts
 from study.claims.schema import Claim, ClaimFile, NamedMargin, Overrides, Question, margin_of
 from study.claims.sentences import SentenceNoises
 from study.claims.verdicts import Finding, conclude, over_the_study
 from study.errors import InputError
 
-Multiverse = tuple[Finding, dict[str, str]]
-
 
 def evaluate(
-    files: Sequence[ClaimFile],
-    runs: Runs,
-    measured: Costs | None = None,
-    wanted: Iterable[str] = (),
-    noises: SentenceNoises | None = None,
+    files: Sequence[ClaimFile], runs: Runs, wanted: Iterable[str] = (), noises: SentenceNoises | None = None
 ) -> list[Finding]:
     """Return a row for each contrast of the claims wanted (by id or slug; all, if none is named), checked and tested.
 
@@ -37,7 +27,6 @@ def evaluate(
     Args:
         files: claims; each named margin is the last file's that defines it.
         runs: sweeps and runs.
-        measured: times of attention sites, for questions with a benchmark.
         wanted: ids or slugs.
         noises: noise of the sentences (default: that of the folder of runs).
 
@@ -51,35 +40,12 @@ def evaluate(
     found: list[Finding] = []
     for file in files:
         evaluator = Evaluator(runs, margins, file.path, noises or SentenceNoises(runs.store))
-        rows = [
-            row for claim in file.claims if not names or names & claim.names for row in evaluator.rows(claim, measured)
-        ]
+        claims = [claim for claim in file.claims if not names or names & claim.names]
+        rows = [row for claim in claims for row in evaluator.rows(claim)]
         if not names:
             over_the_study(rows)
         found += rows
     return found
-
-
-def multiverse(rows: Sequence[Finding], file: ClaimFile, runs: Runs, noises: SentenceNoises) -> Iterator[Multiverse]:
-    """Yield the row that decides each question that votes, and its verdicts under other rules and scores.
-
-    Args:
-        rows: contrasts of claims of one file.
-        file: the file.
-        runs: sweeps and runs.
-        noises: noise of the sentences.
-    """
-    evaluator = Evaluator(runs, file.margins, file.path, noises)
-    for _, some in groupby(rows, key=lambda row: (id(row.question), row.corpus, row.family)):
-        own = list(some)
-        if own[0].votes:
-            ask = partial(_again, evaluator)
-            yield next(row for row in own if row.decides), verdicts(own, ask)
-
-
-def _again(evaluator: Evaluator, row: Finding, question: Question) -> list[Finding]:
-    """Ask another question at the place of a row."""
-    return evaluator.ask(row.claim, question, f"{row.corpus}/{row.family}")
 
 
 @dataclass
@@ -91,7 +57,7 @@ class Evaluator:
     path: Path
     noises: SentenceNoises
 
-    def rows(self, claim: Claim, measured: Costs | None) -> list[Finding]:
+    def rows(self, claim: Claim) -> list[Finding]:
         """Return the rows of one claim.
 
         Raises:
@@ -100,7 +66,7 @@ class Evaluator:
         found: list[Finding] = []
         for number, question in enumerate(claim.questions):
             try:
-                found += costs.rows(claim, question, measured) if question.benchmark else []
+                found += costs.rows(claim, question, self.runs.folder) if question.benchmark else []
                 for pair in question.asked:
                     found += self.ask(claim, question, pair)
             except InputError as problem:
@@ -134,20 +100,13 @@ class Evaluator:
             metrics.check_claimed(name, arms[0].corpus)
         margin = margin_of(question, metric, pair, self.margins)
         measure = Measure(metric, (margin or 0.0) if "costly" in question.statistics else None)
-        among, one_bleu, rows = (
-            QuestionArms(self.runs, measure, question.where, arms),
-            self._bleu(question, metric, pair),
-            [],
-        )
-        own = [one.bleu for one in claim.effects if not one.parts or question.part in one.parts]
-        effects = [(bleu, bleu * one_bleu) for bleu in own if one_bleu is not None]
+        among = QuestionArms(self.runs, measure, question.where, arms)
+        effects, rows = self._effects(claim, question, metric, pair), []
         for contrast in question.contrasts:
-            directed = contrast.expect == "different" or contrast.direction(metric)
-            if not directed and question.type != "equivalence":
-                got = f"{metric}, which has no better, got {contrast.expect}"
-                raise InputError(f"expect: expected higher, lower or different with {got}.")
-            if contrast.direction(metric) == 0 and question.type == "noninferiority":
-                raise InputError("expect: expected better, worse, higher or lower for a noninferiority, got different.")
+            any_sign = contrast.expect == "different" and question.type != "noninferiority"
+            if not (contrast.direction(metric) or any_sign or question.type == "equivalence"):
+                takes = f"expected higher or lower for a {question.type} by {metric}, got {contrast.expect}"
+                raise InputError(f"expect: {takes}. Only a superiority may be different.")
             weighted = weigh(contrast, among)
             if question.design == "paired" and not weighted.pairable and all(arm.values for _, arm in weighted.parts):
                 raise InputError("design: expected the same seeds in all arms of a paired contrast, got others.")
@@ -157,11 +116,12 @@ class Evaluator:
             rows.append(row)
         return rows
 
-    def _bleu(self, question: Question, metric: str, pair: str) -> float | None:
-        """The value of one BLEU in units of a score, by the named margin `bleu`; None without one."""
-        if not question.statistics <= {"difference", "interaction", "within", "draws"}:
-            return None
+    def _effects(self, claim: Claim, question: Question, metric: str, pair: str) -> list[tuple[float, float]]:
+        """Return published effects in BLEU and in units of a score, by the named margin `bleu`; none without one."""
         unit, bleu = metrics.unit_of(metric), self.margins.get("bleu")
-        if unit.split("/")[0] == "bleu":
-            return 1.0
-        return bleu.values.get(pair, {}).get(unit) if bleu else None
+        one_bleu = bleu.values.get(pair, {}).get(unit) if bleu else None
+        one_bleu = 1.0 if unit.split("/")[0] == "bleu" else one_bleu
+        if one_bleu is None or not question.statistics <= {"difference", "interaction", "within", "draws"}:
+            return []
+        own = [one.bleu for one in claim.effects if not one.parts or question.part in one.parts]
+        return [(effect, effect * one_bleu) for effect in own]

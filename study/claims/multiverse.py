@@ -6,11 +6,15 @@ without a margin, and an equivalence or a noninferiority is not judged.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from study import metrics
-from study.claims.schema import NO_DIFFERENCE, Question
-from study.claims.verdicts import Finding, Rules, judge, stance, verdict_of
+from study.analysis.runs import Runs
+from study.claims.evaluate import Evaluator
+from study.claims.schema import NO_DIFFERENCE, ClaimFile
+from study.claims.sentences import SentenceNoises
+from study.claims.verdicts import Finding, Rules, by_score, judge, stance, verdict_of
 from study.errors import InputError
 
 RULES = {
@@ -23,48 +27,50 @@ RULES = {
 """Change of a rule ↦ the rules."""
 SCORES = ("exact", "exact/without pronouns", "bleu", "nll", "nll/without pronouns")
 """Scores by which questions of whole sentences are judged."""
-Ask = Callable[[Finding, Question], Sequence[Finding]]
 
 
-def verdicts(rows: Sequence[Finding], ask: Ask) -> dict[str, str]:
-    """Return the verdicts on a question by change, empty where a change does not apply.
+def multiverse(
+    rows: Sequence[Finding], file: ClaimFile, runs: Runs, noises: SentenceNoises
+) -> Iterator[tuple[Finding, dict[str, str]]]:
+    """Yield the row that decides each question that votes, and its verdicts by change, empty where it does not apply.
 
     Args:
-        rows: the contrasts of the question.
-        ask: asks another question at the place of a row.
+        rows: contrasts of claims of one file.
+        file: the file.
+        runs: sweeps and runs.
+        noises: noise of the sentences.
     """
-    question, found = rows[0].question, dict[str, str]()
-    for name, rules in RULES.items():
-        by_score = [[word for _, word in judge(some, rules)] for some in _by_score(rows)]
-        stances = [stance(row, *words) for row, *words in zip(rows, *by_score, strict=True)]
-        found[name] = verdict_of(question, by_score[0], stances)
-    for score in SCORES:
-        found[f"by {score}"] = next(_scored(rows[0], score, ask), "")
-    return found
+    evaluator = Evaluator(runs, file.margins, file.path, noises)
+    for _, some in groupby(rows, key=lambda row: (id(row.question), row.corpus, row.family)):
+        own = list(some)
+        if own[0].votes:
+            found = {name: _by_rules(own, rules) for name, rules in RULES.items()}
+            found |= {f"by {score}": _by_score(own[0], score, evaluator) for score in SCORES}
+            yield next(row for row in own if row.decides), found
 
 
-def _by_score(rows: Sequence[Finding]) -> Iterator[Sequence[Finding]]:
-    yield rows
-    if second := [row.second for row in rows if row.second]:
-        yield second
+def _by_rules(rows: Sequence[Finding], rules: Rules) -> str:
+    """Return the verdict on a question under other rules."""
+    words = [[word for _, word in judge(some, rules)] for some in by_score(rows)]
+    stances = [stance(row, *own) for row, *own in zip(rows, *words, strict=True)]
+    return verdict_of(rows[0].question, words[0], stances)
 
 
-def _scored(row: Finding, score: str, ask: Ask) -> Iterator[str]:
-    """Yield the verdict by a score alone, if the question has one."""
+def _by_score(row: Finding, score: str, evaluator: Evaluator) -> str:
+    """Return the verdict on the question of a row by a score alone; empty if it has none."""
     question, (split, own) = row.question, row.question.metric.split("/", 1)
-    plain = question.statistics <= {"difference", "interaction", "trend", "draws"}
-    if not (plain and split.startswith("test") and own in SCORES):
-        return
-    named = isinstance(question.margin, str)
-    if not named and score != own and question.type in NO_DIFFERENCE:
-        return
-    margin = question.margin if named or score == own else None
+    if not (question.statistics <= {"difference", "interaction", "draws"} and split.startswith("test")):
+        return ""
+    without_margin = score != own and not isinstance(question.margin, str)
+    if own not in SCORES or (without_margin and question.type in NO_DIFFERENCE):
+        return ""
     metric = f"{split}/{score}"
-    if any(one.expect in ("higher", "lower") for one in question.contrasts) and (
-        metrics.metric_of(metric).direction != metrics.metric_of(question.metric).direction
-    ):
-        return
+    turned = metrics.metric_of(metric).direction != metrics.metric_of(question.metric).direction
+    if turned and any(one.expect in ("higher", "lower") for one in question.contrasts):
+        return ""
+    changes = {"metric": metric, "second": "", "margin": None if without_margin else question.margin}
     try:
-        yield ask(row, question.model_copy(update={"metric": metric, "second": "", "margin": margin}))[0].verdict
+        asked = evaluator.ask(row.claim, question.model_copy(update=changes), f"{row.corpus}/{row.family}")
     except InputError:  # the question has been checked, so its records or its margin lack the score
-        return
+        return ""
+    return asked[0].verdict

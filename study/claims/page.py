@@ -8,16 +8,11 @@ from collections.abc import Iterator, Sequence
 from study.analysis import labels
 from study.analysis.inference import FEWEST
 from study.claims import table
-from study.claims.verdicts import DEPENDS, FAILS, NOT_ASKED, NOT_RUN, Finding, by_claim, counted, deciding, summary
+from study.claims.verdicts import DEPENDS, FAILS, NOT_ASKED, Finding, by_claim, counted, deciding, summary
 
 WIDTH = 100
 MOST = 12
 """Questions of a claim without `everything`; each takes at most two lines."""
-ANSWERS = {
-    NOT_ASKED: "These runs test something else than the published claim.",
-    NOT_RUN: "The claim is not yet run.",
-}
-"""Verdicts that need a sentence of their own."""
 
 
 def lines(rows: Sequence[Finding], everything: bool = False) -> Iterator[str]:
@@ -26,7 +21,7 @@ def lines(rows: Sequence[Finding], everything: bool = False) -> Iterator[str]:
         verdict, row = summary(own), deciding(own)
         yield from [""] * bool(number)
         yield from _wrapped(f"{claim}  {row.claim.statement}", 4, -4)
-        yield from _wrapped(ANSWERS.get(verdict.word, f"The answer: {verdict.words}."), 4)
+        yield from _wrapped(f"The answer: {verdict.words}.", 4)
         if row.test.difference is not None and verdict.word != NOT_ASKED:
             what = "What keeps it from holding" if verdict.word in (DEPENDS, FAILS) else "A row that decides"
             yield from _wrapped(f"{what}: {row.name()}: {_estimate(row)} ({table.asked_in(row)}).", 4)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -70,10 +69,9 @@ def power_lines(spec: Spec, out: Path) -> list[str]:
                 continue
             for pair, (one, _) in known.items():
                 if margin := schema.margin_of(question, question.metric, pair, file.margins):
-                    effect, level = effect_size(margin, one.sd), LEVEL / len(contrasts)
-                    told = f"{KINDS[question.type]} on {pair}, margin {margin:.3g} in {metrics.title(question.metric)}"
-                    share = power(KINDS[question.type], effect, n, level)
-                    found.append((share, effect, level, KINDS[question.type], f"claim {claim.id}: {told}"))
+                    kind, effect, level = KINDS[question.type], effect_size(margin, one.sd), LEVEL / len(contrasts)
+                    told = f"{kind} on {pair}, margin {margin:.3g} in {metrics.title(question.metric)}"
+                    found.append((power(kind, effect, n, level), effect, level, kind, f"claim {claim.id}: {told}"))
     if not found:
         return []
     share, effect, level, kind, told = min(found)
@@ -92,9 +90,7 @@ def answers(spec: Spec, out: Path) -> Iterator[str]:
 
 def _asked(spec: Spec) -> list[tuple[schema.ClaimFile, schema.Claim]]:
     """Return the claims of this study that ask a sweep of this study."""
-    text = schema.HERE.read_text(encoding="utf-8")
-    named = re.search(rf"^ *(- )?sweep: {re.escape(spec.name)}$", text, re.MULTILINE)
-    if not named or spec.path.resolve().parent != sweeps_folder().resolve():
+    if spec.path.resolve().parent != sweeps_folder().resolve():
         return []
     file = schema.read(schema.HERE)
     return [(file, claim) for claim in file.claims if any(one.sweep == spec.name for one in claim.questions)]

@@ -7,6 +7,8 @@ are the lengths and the n-grams that BLEU sums up.
 
 from __future__ import annotations
 
+import csv
+import io
 from functools import lru_cache
 from operator import eq
 from pathlib import Path
@@ -53,24 +55,19 @@ class SentenceNoises:
 
     def write(self) -> Path:
         """Write the table of the contrasts that were asked for."""
-        import pandas as pd
-
         assert self.store is not None
-        found = [[*key, *_cells(noise)] for key, noise in self._used.items()]
-        text = pd.DataFrame(found, columns=[*KEY, *NUMBERS]).to_csv(index=False, lineterminator="\n")
-        files.write(self.store.folder / TABLE, text)
+        text = io.StringIO()
+        rows = ([*key, *_cells(noise)] for key, noise in self._used.items())
+        csv.writer(text, lineterminator="\n").writerows([[*KEY, *NUMBERS], *rows])
+        files.write(self.store.folder / TABLE, text.getvalue())
         return self.store.folder / TABLE
 
     def _read(self) -> dict[Key, SentenceNoise | None]:
         path = self.store.folder / TABLE if self.store and self.store.published else None
         if path is None or not path.is_file():
             return {}
-        import pandas as pd
-
         known: dict[Key, SentenceNoise | None] = {}
-        for metric, runs, variance, n, *parts in (
-            pd.read_csv(path, dtype=str, keep_default_na=False).to_numpy().tolist()
-        ):
+        for metric, runs, variance, n, *parts in list(csv.reader(files.read_text(path).splitlines()))[1:]:
             shares = (float(parts[0]), float(parts[1]), float(parts[2])) if parts[0] else None
             known[metric, runs] = SentenceNoise(float(variance), int(n), shares) if variance else None
         return known
@@ -87,7 +84,7 @@ def _cells(noise: SentenceNoise | None) -> list[str]:
 def _key(row: Finding) -> Key | None:
     """Return score and runs of a contrast of arms that are runs; None for other contrasts."""
     metric, parts = row.measure.metric, row.weighted.parts
-    named = row.contrast.statistic in ("difference", "interaction", "trend")
+    named = row.contrast.statistic in ("difference", "interaction")
     if not named or metrics.is_diagnostic(metric) or metric.split("/")[1] not in SCORES:
         return None
     seeds = sorted(set.intersection(*({*arm.values} for _, arm in parts)))

@@ -188,7 +188,7 @@ def numbers(row: Finding) -> dict[str, Any]:
     noise, other = row.noise, row.second
     both, one, none = (noise.shares if noise and noise.shares else None) or (None, None, None)
     decimals = 2 if row.contrast.statistic in ("band", "ratio", "correlation") else row.measure.decimals
-    needed = row.needed(len(question.contrasts)) if verdicts.stance(row) == 0 else None
+    needed = row.needed if verdicts.stance(row) == 0 else None
     return {
         "id": claim.id, "slug": claim.slug, "type": question.type, "corpus": row.corpus, "family": row.family,
         "part": question.part, "post_hoc": question.post_hoc, "no_vote": question.no_vote, "verdict": row.verdict,

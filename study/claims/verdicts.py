@@ -156,14 +156,12 @@ class Finding:
             return max(0.0, -min(self.sign * test.low90, self.sign * test.high90))
         return max(abs(test.low90), abs(test.high90))
 
-    def needed(self, tests: int) -> int | None:
-        """Return the seeds per arm that would show a difference of the margin, or that there is none, with power .80.
+    @property
+    def needed(self) -> int | None:
+        """Seeds per arm that would show a difference of the margin, or that there is none, with power .80.
 
         The smallest n' with (t_level + t_.80) √(v n / n' + w) ≤ margin, with v the variance of the estimate over seeds
         and w over sentences; without a margin, the estimate. None: not with 1,000 seeds.
-
-        Args:
-            tests: contrasts of the question.
         """
         test, many = self.test, 2 if self.test.method == "welch" else 1
         target = abs(test.difference or 0.0) if self.margin is None else self.margin
@@ -171,7 +169,7 @@ class Finding:
             return None
         sentences = self.noise.variance if self.noise else 0.0
         seeds = max(0.0, test.se**2 - sentences) * self.weighted.n
-        tail = LEVEL if self.question.type in schema.NO_DIFFERENCE else LEVEL / 2 / tests
+        tail = LEVEL if self.question.type in schema.NO_DIFFERENCE else LEVEL / 2 / len(self.question.contrasts)
         for n in range(FEWEST, MOST + 1):
             df = many * (n - 1)
             if (quantile(1 - tail, df) + quantile(POWER, df)) * math.sqrt(seeds / n + sentences) <= target:
@@ -196,9 +194,9 @@ def conclude(rows: Sequence[Finding]) -> None:
     The row that decides has the weakest stance of all contrasts, or the strongest if one is enough. Of several, the row
     with the largest p is the weakest; if no difference is shown, the row that is nearest to its margin.
     """
-    both = [list(rows), [row.second for row in rows if row.second]]
-    for row, (test, word) in ((row, found) for some in both for row, found in zip(some, judge(some), strict=True)):
-        row.test, row.word = test, word
+    for some in by_score(rows):
+        for row, (test, word) in zip(some, judge(some), strict=True):
+            row.test, row.word = test, word
     stances = [stance(row) for row in rows]
     least = -1 if rows[0].question.combine == "any" else 1
     order = sorted(range(len(rows)), key=lambda i: (least * stances[i], -least * _weakness(rows[i])))
@@ -207,16 +205,19 @@ def conclude(rows: Sequence[Finding]) -> None:
         row.verdict = verdict_of(rows[0].question, [one.word for one in rows], stances)
 
 
+def by_score(rows: Sequence[Finding]) -> list[Sequence[Finding]]:
+    """Return the contrasts of a question by its score and, if it has two, by the second one."""
+    second = [row.second for row in rows if row.second]
+    return [rows, second] if second else [rows]
+
+
 def judge(rows: Sequence[Finding], rules: Rules = Rules()) -> list[tuple[Test, str]]:
     """Return test and word of each contrast of a question, by one score, under some rules."""
-    if not rows:
-        return []
     paired = rows[0].question.design == "paired" if rules.paired is None else rules.paired
     noises = [row.noise if rules.sentences else None for row in rows]
     plain = [row.weighted.test(row.contrast, noise, paired) for row, noise in zip(rows, noises, strict=True)]
-    return [
-        (test, _word(row, test, rules.margin)) for row, test in zip(rows, adjusted(plain, rules.family), strict=True)
-    ]
+    tests = adjusted(plain, rules.family)
+    return [(test, _word(row, test, rules.margin)) for row, test in zip(rows, tests, strict=True)]
 
 
 def verdict_of(question: Question, words: Sequence[str], stances: Sequence[int]) -> str:
@@ -382,20 +383,9 @@ def summary(own: Sequence[Finding]) -> Verdict:
     else:
         word = DEPENDS if counts[HOLDS] and counts[FAILS] else FAILS if counts[FAILS] else HOLDS
         word = OPEN if counts[OPEN] and not counts[FAILS] else word
-    needs = [row.needed(len(row.question.contrasts)) for row in votes if row.verdict == OPEN]
+    needs = [row.needed for row in votes if row.verdict == OPEN]
     seeds = max((one for one in needs if one), default=0) if all(needs) else 0
-    return Verdict(word, own[0].claim.depends_on or _apart(votes), counts, seeds or None)
-
-
-def _apart(votes: Sequence[Finding]) -> str:
-    """Return what tells the questions that hold from those that fail: the corpus, the family, or the question."""
-    for words, place in {"the corpus": "corpus", "the family": "family"}.items():
-        found: dict[str, set[str]] = {}
-        for row in (row for row in votes if row.verdict != OPEN):
-            found.setdefault(getattr(row, place), set()).add(row.verdict)
-        if found and all(len(some) == 1 for some in found.values()):
-            return words
-    return "the question"
+    return Verdict(word, own[0].claim.depends_on, counts, seeds or None)
 
 
 def deciding(own: Sequence[Finding]) -> Finding:

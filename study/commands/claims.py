@@ -38,12 +38,10 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_args(argv)
     runs = folder(args.runs or args.results or results_folder(), "--runs" if args.runs else "--results")
     from study.analysis.runs import Runs
-    from study.claims import costs, page, schema
+    from study.claims import page, schema
     from study.claims.evaluate import evaluate
 
-    measured = costs.read(None if args.runs else runs / "benchmarks")
-    found = Runs(runs, sweeps_folder())
-    rows = evaluate(schema.read_all(args.claims), found, measured, args.claim)
+    rows = evaluate(schema.read_all(args.claims), Runs(runs, sweeps_folder()), args.claim)
     if args.claim or args.all:
         say(*page.lines(rows, args.all))
     else:

@@ -126,12 +126,9 @@ def _means(
     if corpus is not None and split in corpus.splits:
         made += score_nll(values, corpus.splits[split], split, data.in_subsets(split, corpus.splits[split]))
     for one in made:
-        field, got = (
-            ".".join(filter(None, ("scores", split, one.metric, one.subset))),
-            theirs.get((one.metric, one.subset)),
-        )
+        got = theirs.get((one.metric, one.subset))
         if one.value is not None and got is not None and not np.isclose(one.value, got, RELATIVE, ABSOLUTE):
-            yield field, one.value, got
+            yield ".".join(filter(None, ("scores", split, one.metric, one.subset))), one.value, got
 
 
 def contradictions(store: Store, ids: Collection[str] | None = None) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,41 +51,41 @@ def table(results: Results, stem: str) -> list[dict[str, str]]:
         return [row | {"runs": ""} for row in csv.DictReader(file)]
 
 
+def numbers(row: Mapping[str, str]) -> dict[str, Any]:
+    """Return the cells of a row, numbers as numbers; None where a cell is empty."""
+    found: dict[str, Any] = dict(row)
+    for name, text in row.items():
+        with suppress(ValueError):
+            found[name] = float(text) if text else None
+    return found
+
+
 def evidence(row: Mapping[str, str]) -> dict[str, str]:
     """Return the printed cells of a row of `contrasts` or `summary`."""
-    return printed({name: _number(text) for name, text in row.items()})
-
-
-def _number(text: str) -> Any:
-    try:
-        return float(text) if text else None
-    except ValueError:
-        return text
-
-
-def _value(row: Mapping[str, str], name: str) -> float | None:
-    return float(row[name]) if row.get(name) else None
+    return printed(numbers(row))
 
 
 def sweep_cells(row: Mapping[str, str], metric: str) -> dict[str, str]:
     """Return the printed cells of a row of a sweep's table."""
-    ends = interval(_value(row, "low"), _value(row, "high"), decimals(metric))
-    cells = {"arm": arm_words(row["arm"]), "interval": ends, "entropy": number(_value(row, "entropy"), 2)}
-    cells["difference"] = number(_value(row, "difference"), decimals(metric), True)
+    known, digits = numbers(row), decimals(metric)
+    cells = {"arm": arm_words(row["arm"]), "interval": interval(known.get("low"), known.get("high"), digits)}
+    cells["entropy"] = number(known.get("entropy"), 2)
+    cells["difference"] = number(known.get("difference"), digits, True)
     for key in (key.removesuffix(" mean") for key in row if key.endswith(" mean")):
-        cells[key] = mean_sd(_value(row, f"{key} mean"), _value(row, f"{key} sd"), decimals(key))
+        cells[key] = mean_sd(known[f"{key} mean"], known.get(f"{key} sd"), decimals(key))
     return cells
 
 
 def _pair_cells(row: Mapping[str, str]) -> dict[str, str]:
     """Return the printed cells of an effect in two sweeps, or of a rank correlation."""
-    if "rho" in row:
-        ends = interval(_value(row, "low"), _value(row, "high"), 2, False)
-        return {"rho": number(float(row["rho"]), 2), "ci": ends, "ceiling": number(_value(row, "ceiling"), 2)}
+    known = numbers(row)
+    if "rho" in known:
+        ends = interval(known["low"], known["high"], 2, False)
+        return {"rho": number(known["rho"], 2), "ci": ends, "ceiling": number(known["ceiling"], 2)}
     cells = {"arm": arm_words(row["arm"])}
     for side in ("first", "second"):
-        cells[side] = number(_value(row, f"{side}_effect"), 3, True)
-        cells[f"{side} ci"] = interval(_value(row, f"{side}_low"), _value(row, f"{side}_high"), 3)
+        cells[side] = number(known[f"{side}_effect"], 3, True)
+        cells[f"{side} ci"] = interval(known[f"{side}_low"], known[f"{side}_high"], 3)
     return cells
 
 

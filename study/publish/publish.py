@@ -2,8 +2,7 @@
 
 Everything is checked before the first file is written. Tables are replaced as wholes, that of the runs after those of
 their translations and scores, and the manifest last, so that a call that was interrupted is completed by the next one.
-A published run is never changed: the same bytes are passed over, other bytes are refused. Two calls at once write one
-after the other.
+A published run is never changed: the same record is passed over, another one is refused.
 
 Which commits may have made the runs: clean ones that HEAD contains, so that the code of every run can be checked out
 from the published history. They need not be one commit, since an arm that several sweeps share is trained once: two
@@ -33,9 +32,8 @@ from study.publish.results import Code, Partial, PublishedSweep, Results, write_
 from study.publish.tables import NewRun
 from study.records import Record
 from study.rows import CURVE, HYPOTHESES, STATISTICS
-from study.store import ATTENTION, SENTENCES, Store
+from study.store import ATTENTION, SENTENCES, VALIDATIONS, Store
 from study.sweep.spec import Spec
-from study.tracking.view import MAPS
 
 DECIDING = tuple(
     f"study/{name}" for name in ("attention", "config", "corpora", "models", "training", "pruning", "scoring.py")
@@ -74,12 +72,19 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
     file = checkout.require_committed(spec.path)
     working, published = Store(runs), Store(results.root)
     declared = [str(cell.id) for cell in spec.runnable]
-    stores = {one: store for one in declared for store in (published, working) if one in store}
+    stores = {one: store for one in declared for store in (working, published) if one in store}
     made = {one: store.record(one) for one, store in stores.items()}
     missing = [one for one in declared if one not in stores]
     _check_complete(spec, made, missing, reason)
+    for one in (one for one, store in stores.items() if store is published and one in working):
+        if published.text(one) != working.text(one):
+            raise InputError(
+                f"{published.where(one)}: expected that of {working.where(one)}, got another. A published run is never "
+                "replaced. Remove the new one, or withdraw the old one in a commit."
+            )
     fresh = [one for one, store in stores.items() if store is working]
-    problems = [problem for one in fresh for problem in examine(working, one)] + [*contradictions(working, fresh)]
+    problems = [problem for one in fresh for problem in examine(working, one)]
+    problems += contradictions(working, fresh) if fresh else ()
     if problems:
         raise InputError(problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""))
     states = {one: _state_of_code(record, stores[one].where(one), checkout) for one, record in made.items()}
@@ -95,18 +100,16 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
         code=_code(made.values(), states),
     )
     arms = {cell.id: arm_words(spec.arm(cell)) for cell in spec.runnable if cell.id in stores}
-    with tables.locked(results.root):  # another call may have published some of these runs by now
-        there = Store(results.root)
-        new = [run for one in fresh if (run := _new(one, working, there))]
-        for left in (*files.leftovers(results.root), *files.leftovers(results.root / SENTENCES)):
-            left.unlink(missing_ok=True)
-        if new or spec.name not in results.manifests:
-            tables.add(results.root, new, {spec.name: arms})
-        plugins.keep(results.root, (value for one in made.values() for value in plugins.values_of(one.config)))
-        write_manifest(results.root, {spec.name: sweep})
+    results.root.mkdir(parents=True, exist_ok=True)
+    for left in (*files.leftovers(results.root), *files.leftovers(results.root / SENTENCES)):
+        left.unlink(missing_ok=True)
+    if fresh or spec.name not in results.manifests:
+        tables.add(results.root, [_new(one, working) for one in fresh], {spec.name: arms})
+    plugins.keep(results.root, (value for one in made.values() for value in plugins.values_of(one.config)))
+    write_manifest(results.root, {spec.name: sweep})
     counts = Counter(record.status for record in made.values())
     by_state = {state: counts[state] for state in ("finished", "diverged", "failed")} | {"missing": len(missing)}
-    return Published(sweep, by_state, len(new), len(made) - len(new))
+    return Published(sweep, by_state, len(fresh), len(made) - len(fresh))
 
 
 def _check_complete(spec: Spec, made: Mapping[str, Record], missing: Sequence[str], reason: str | None) -> None:
@@ -155,24 +158,11 @@ def _code(made: Iterable[Record], states: Mapping[str, str | None]) -> list[Code
     return sorted(code, key=lambda one: (-one.runs, one.state))
 
 
-def _new(identity: str, source: Store, published: Store) -> NewRun | None:
-    """Return a run to write, with counts for references that are not shipped; None for one that is published.
-
-    Raises:
-        InputError: it is published with other bytes.
-    """
-    record, named = source.record(identity), [*source.record(identity).per_sentence, ATTENTION]
-    named += hypothesis_files(record)
+def _new(identity: str, source: Store) -> NewRun:
+    """Return a run to write, with counts for references that are not shipped."""
+    record = source.record(identity)
+    named = (*record.per_sentence, *hypothesis_files(record), ATTENTION, CURVE, VALIDATIONS)
     contents = {name: content for name in named if (content := source.content(identity, name)) is not None}
-    if identity in published:
-        same = [published.content(identity, name) == content for name, content in contents.items()]
-        if not all(same) or published.text(identity) != source.text(identity):
-            raise InputError(
-                f"{published.where(identity)}: expected that of {source.where(identity)}, got another. A published run "
-                "is never replaced. Remove the new one, or withdraw the old one in a commit."
-            )
-        return None
-    contents |= {name: content for name in (CURVE, MAPS) if (content := source.content(identity, name)) is not None}
     corpus, exact = corpus_of(record), {}
     shipped = Experiment.model_validate(record.config | {"seed": record.seed}).data.shipped
     for name in hypothesis_files(record):

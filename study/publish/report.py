@@ -21,8 +21,8 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
     Args:
         spec: the sweep.
         out: folder of the runs, or a results folder.
-        to: folder for table.{csv,md} and figure.{svg,csv} (default: `out/report/<name of the sweep>`; of published
-            runs the table that `study reproduce` writes, and no figure).
+        to: folder for table.{csv,md} and figure.{svg,csv} (default: `report/<name of the sweep>`, below `out` for own
+            runs).
 
     Raises:
         InputError: a record cannot be used, or the sweep is not published.
@@ -32,11 +32,11 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
     from study.analysis.figures import style, sweep
     from study.analysis.runs import Runs
 
-    found, published = compared(spec, Runs(out)), is_results(out) and to is None
-    folder, name = (out / "tables", spec.name) if published else (to or out / "report" / spec.name, "table")
+    found = compared(spec, Runs(out))
+    folder = to or (Path() if is_results(out) else out) / "report" / spec.name
     found.table.print()
-    paths = found.table.write(folder, name)
-    if compares(spec) and not published:
+    paths = found.table.write(folder)
+    if compares(spec):
         paths += style.write(sweep.draw(found.facets), sweep.points(found.facets), folder / "figure")
     print("\n".join(["", *map(str, paths)]))
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from study import files
 from study.analysis.runs import Runs
 from study.claims import costs, forest, schema, table
-from study.claims.evaluate import evaluate, multiverse
+from study.claims.evaluate import evaluate
+from study.claims.multiverse import multiverse
 from study.claims.sentences import SentenceNoises
 from study.claims.verdicts import Finding
 from study.errors import InputError
@@ -50,12 +51,7 @@ class Inputs:
     @cached_property
     def verdicts(self) -> list[Finding]:
         """The findings behind the verdicts on the claims of this study."""
-        return evaluate([schema.read(schema.HERE)], self.runs, self.measured, noises=self.noises)
-
-    @cached_property
-    def measured(self) -> costs.Costs | None:
-        """The measured times of attention sites."""
-        return costs.read(self.results.root / "benchmarks")
+        return evaluate([schema.read(schema.HERE)], self.runs, noises=self.noises)
 
 
 def tables(inputs: Inputs) -> list[Path]:
@@ -67,7 +63,8 @@ def tables(inputs: Inputs) -> list[Path]:
     made |= {"contrasts": table.contrasts_table(inputs.verdicts), "summary": table.summary_table(inputs.verdicts)}
     others = multiverse(inputs.verdicts, schema.read(schema.HERE), runs, inputs.noises)
     made["multiverse"] = table.multiverse_table(others)
-    made |= {"cost": costs.costs_table(inputs.measured)} if inputs.measured else {}
+    if measured := costs.read(results.root):
+        made["cost"] = costs.costs_table(measured)
     for name, pair in agreement.PAIRS.items():
         if set(pair) <= set(results.manifests):
             made |= agreement.compare(runs, name)

@@ -14,9 +14,7 @@ adding the run again replaces it.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +22,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from filelock import lock_descriptor
 
 from study import files, records, rows
 from study.rows import COUNTS, CURVE, FILES, SCORED
@@ -68,23 +65,11 @@ class NewRun:
     """Split ↦ which translations are the references."""
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process alone. Another process that publishes waits."""
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        lock_descriptor(descriptor)
-        yield
-    finally:
-        os.close(descriptor)
-
-
 def add(folder: Path, new: Sequence[NewRun], arms: Mapping[str, Mapping[str, str]]) -> None:
     """Add runs to the tables of a published folder.
 
     Args:
-        folder: the folder; `locked`.
+        folder: the folder. No other process may write it meanwhile.
         new: runs that are not there, or that replace those that are.
         arms: sweep ↦ id ↦ arm in words, of each sweep whose runs are to be told anew.
 

@@ -36,10 +36,10 @@ def question(**facts):
     return Question(**{"sweep": "x", "asked": ["grammar/recurrent"], "contrasts": [PAIR]} | facts)
 
 
-def row_of(asked, word, family="recurrent", difference=1.0, verdict=None, **facts):
+def row_of(asked, word, difference=1.0, verdict=None, **facts):
     """A row of a question whose contrast has this word."""
     row = Finding(
-        None, asked, asked.contrasts[0], "grammar", family, Measure(asked.metric), Weighted([], 5), 1.0, **facts
+        None, asked, asked.contrasts[0], "grammar", "recurrent", Measure(asked.metric), Weighted([], 5), 1.0, **facts
     )
     row.test, row.word = Test("welch", difference, low90=-0.5, high90=0.5), word
     row.verdict = verdict or verdict_of(asked, [word], [stance(row)])
@@ -146,7 +146,6 @@ def test_two_scores_decide_together_and_are_open_where_they_differ_in_sign(first
         (["holds", "holds"], "holds", "holds"),
         (["fails", "open"], "fails", "fails"),
         (["holds", "fails", "open"], "depends", "depends on the question (1 of 3 hold)"),
-        (["holds in transformers", "fails"], "depends", "depends on the family (1 of 2 hold)"),
         (["holds", "open"], "open", "open"),
         (["holds", "fails without a vote", "not yet run"], "holds", "holds"),
         (["holds", "fails, post hoc"], "depends", "depends on the question (1 of 2 hold)"),
@@ -160,10 +159,9 @@ def test_the_verdict_on_a_claim(parts, whole, words):
     for part in parts:
         asked = question(no_vote="a control" * ("vote" in part), post_hoc="later" * ("post hoc" in part))
         verdict = next(word for word in ("holds", "fails", "open", "not yet run") if part.startswith(word))
-        family = "transformer" if "transformers" in part else "recurrent"
         word = "saturated" if "saturated" in part else "undecided"
-        rows.append(row_of(asked, word, family, verdict=verdict))
-        rows[-1].claim = SimpleNamespace(depends_on="")
+        rows.append(row_of(asked, word, verdict=verdict))
+        rows[-1].claim = SimpleNamespace(depends_on="the question")
     found = summary(rows)
     assert (found.word, found.words) == (whole, words)
     rows[0].claim.depends_on = "the size"
@@ -188,10 +186,10 @@ def test_the_margin_at_which_a_word_turns_and_the_seeds_that_a_row_needs():
     row.weighted = Weighted([(1.0, Arm("a", dict.fromkeys(range(5), 1.0)))], 5)
     half = stats.t.ppf(0.95, 2 * 6 - 2) + stats.t.ppf(0.8, 2 * 6 - 2)
     row.test, row.margin = Test("welch", 0.1, se=0.2, df=8), half * 0.2 * math.sqrt(5 / 6) + 1e-9
-    assert row.needed(1) == 6
+    assert row.needed == 6
     row.noise = SentenceNoise(0.2**2, 100)
     row.margin = 0.3
-    assert row.needed(1) is None, "all of the variance is that of the sentences, which more seeds do not lower"
+    assert row.needed is None, "all of the variance is that of the sentences, which more seeds do not lower"
 
 
 def test_better_is_less_of_a_loss():

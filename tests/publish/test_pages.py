@@ -71,18 +71,6 @@ def test_documents_are_what_the_tables_say(name: str) -> None:
     assert pages.filled(text, blocks, published, name) == text, "rewrite it: study reproduce readme"
 
 
-def test_the_page_of_verdicts_has_a_section_and_its_rows_for_each_claim() -> None:
-    manifests = {path.stem: None for path in (ROOT / "results" / "tables").glob("*.csv")}
-    page = pages.claims(SimpleNamespace(root=ROOT / "results", manifests=manifests))
-    rows = pd.read_csv(ROOT / "results" / "tables" / "contrasts.csv").query("decides")
-    sections = re.split(r"^## ", page, flags=re.MULTILINE)[1:-1]
-    assert [text.split("\n")[0] for text in sections] == [f"Claim {i}" for i in sorted(set(rows["id"]))]
-    assert [len(re.findall(r"^\| (?!data|---)", text, re.MULTILINE)) for text in sections] == [
-        int(count) for count in rows.groupby("id").size()
-    ]
-    assert "Sweeps: [decoders](../results/tables/decoders.md)." in sections[6]
-
-
 def test_the_python_of_results_reads_all_scores_and_translations(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
     found: dict[str, pd.DataFrame] = {}

@@ -13,12 +13,10 @@ from study import files, records, scoring
 from study.config import config_hash, recorded
 from study.corpora import load as corpus_of
 from study.files import CHECKOUT as ROOT
-from study.publish import tables
 from study.publish.publish import publish
 from study.publish.results import Results, write_manifest
 from study.publish.verify import verify
 from study.records import DataFacts, Provenance, Record, Resources, Score, Selection
-from study.store import Store
 from study.sweep.spec import load
 
 PROVENANCE = Provenance(
@@ -53,6 +51,25 @@ parameters:
   training.steps: {value: 20}
 """
 SMALL = SWEEP + "  data.train_pairs: {value: 20}\n  data.test_pairs: {value: 30}\n"
+
+
+def record_of(cell, scores, history, files=None, **facts):
+    """A finished record of a cell on the grammar."""
+    experiment, best = cell.experiment, history[-1]
+    fixed = {"protocol": 1, "config": experiment.model_dump(mode="json"), "provenance": PROVENANCE, "resources": TOOK}
+    return Record(
+        id=cell.id,
+        status="finished",
+        config_hash=config_hash(experiment),
+        seed=experiment.seed,
+        data=DataFacts(
+            name="grammar", version=1, source="de", target="en", files=files or {"test": "ab"}, subwords=None
+        ),
+        selection=Selection(rule="best_valid_bleu", step=best["step"], value=best["valid_bleu"]),
+        scores=scores,
+        history=history,
+        **fixed | facts,
+    )
 
 
 class Lab:
@@ -108,22 +125,18 @@ class Lab:
         return [*(score.model_copy(update=named) for score in scores), nll]
 
     def _record(self, cell, scores):
-        return Record(
-            protocol=cell.experiment.protocol,
-            id=cell.id,
-            status="finished",
-            config=recorded(cell.experiment),
-            config_hash=config_hash(cell.experiment),
-            seed=cell.experiment.seed,
-            data=DataFacts(name="grammar", version=1, source="de", target="en", files=self.corpus.files, subwords=None),
-            resources=TOOK.model_copy(update={"wall_seconds": 1800.0, "tokens_per_second": 9000.0}),
-            selection=Selection(rule="best_valid_bleu", step=20, value=90.0),
-            scores=scores,
+        provenance = PROVENANCE.model_copy(
+            update={"git_commit": self.commit, "git_dirty": False, "packages": {"sacrebleu": "2"}, "threads": 1}
+            | {"device": "a processor"}
+        )
+        return record_of(
+            cell,
+            scores,
             history=[{"step": 20, "valid_bleu": 90.0}],
-            provenance=PROVENANCE.model_copy(
-                update={"git_commit": self.commit, "git_dirty": False, "packages": {"sacrebleu": "2"}, "threads": 1}
-                | {"device": "a processor"}
-            ),
+            config=recorded(cell.experiment),
+            protocol=cell.experiment.protocol,
+            files=self.corpus.files,
+            provenance=provenance,
         )
 
     def path(self, place):
@@ -134,26 +147,14 @@ class Lab:
 
     def change(self, place, **changes):
         """Dotted name ↦ value, in one working record, as by hand."""
-        edit(self.path(place), changes)
-
-    def edit(self, place, changes):
-        """Change fields of one published record, as by hand: dotted name ↦ value."""
-        tree = Store(self.results.root).tree(self.ids[place])
-        put(tree, changes)
-        tables.add(self.results.root, [tables.NewRun(tree, self.files_of(place))], {})
-
-    def files_of(self, place):
-        """Files of translations of a published run, by name."""
-        store = Store(self.results.root)
-        names = {score.hypotheses for score in store.record(self.ids[place]).scores if score.hypotheses}
-        return {
-            name: content for name in sorted(names) if (content := store.content(self.ids[place], name)) is not None
-        }
-
-    def replace(self, place, name, content):
-        """Change a file of a published run; None takes it out."""
-        found = {n: c for n, c in (self.files_of(place) | {name: content}).items() if c is not None}
-        tables.add(self.results.root, [tables.NewRun(Store(self.results.root).tree(self.ids[place]), found)], {})
+        tree = json.loads(self.path(place).read_text(encoding="utf-8"))
+        for name, value in changes.items():
+            *parents, last = name.split(".")
+            section = tree
+            for part in parents:
+                section = section[int(part) if part.isdigit() else part]
+            section[last] = value
+        self.path(place).write_text(records.canonical(tree), encoding="utf-8")
 
     def fail(self, place):
         record = records.read(self.path(place))
@@ -169,23 +170,6 @@ class Lab:
     def files(self):
         there = self.results.root.rglob("*")
         return {str(path.relative_to(self.results.root)): path.read_bytes() for path in there if path.is_file()}
-
-
-def edit(path, changes):
-    """Change fields of a JSON file: dotted name ↦ value."""
-    tree = json.loads(path.read_text(encoding="utf-8"))
-    put(tree, changes)
-    path.write_text(records.canonical(tree), encoding="utf-8")
-
-
-def put(tree, changes):
-    """Change fields of plain data: dotted name ↦ value."""
-    for name, value in changes.items():
-        *parents, last = name.split(".")
-        section = tree
-        for part in parents:
-            section = section[int(part) if part.isdigit() else part]
-        section[last] = value
 
 
 TABLES = ("runs", "scores", "curves", "maps", "sentences/grammar")

@@ -1,13 +1,12 @@
 import json
 
 import pytest
-from published_lab import PROVENANCE, SWEEP, TOOK, Lab
+from published_lab import SWEEP, TOOK, Lab, record_of
 
 from study import records
-from study.config import config_hash
 from study.files import write
 from study.publish import tables
-from study.records import DataFacts, Record, Score, Selection
+from study.records import Score
 from study.store import RUNS
 from study.sweep.spec import load
 
@@ -96,24 +95,16 @@ class Tiny:
     @staticmethod
     def record(cell, exact):
         bleu = exact + 10
-        return Record(
-            protocol=1,
-            id=cell.id,
-            status="finished",
-            config=cell.experiment.model_dump(mode="json"),
-            config_hash=config_hash(cell.experiment),
-            seed=cell.experiment.seed,
-            data=DataFacts(name="grammar", version=1, source="de", target="en", files={"test": "ab"}, subwords=None),
-            resources=TOOK.model_copy(update={"tokens_per_second": 12000.0 + cell.experiment.seed}),
-            selection=Selection(rule="best_valid_bleu", step=20, value=bleu),
+        return record_of(
+            cell,
             scores=[
                 Score(split="test", metric="bleu", value=bleu, n=50, signature="tok:13a"),
                 Score(split="test", metric="exact", value=exact, n=50),
             ],
-            diagnostics={"cross": [[{"entropy": 0.25}, {"entropy": 0.75}], [{"entropy": None}, {"entropy": 0.2}]]},
             history=[
                 {"step": 10, "valid_bleu": 1.0, "valid_loss": 3.0},
                 {"step": 20, "valid_bleu": bleu, "valid_loss": 2.0},
             ],
-            provenance=PROVENANCE,
+            resources=TOOK.model_copy(update={"tokens_per_second": 12000.0 + cell.experiment.seed}),
+            diagnostics={"cross": [[{"entropy": 0.25}, {"entropy": 0.75}], [{"entropy": None}, {"entropy": 0.2}]]},
         )

@@ -7,11 +7,10 @@ are published are shown as they are; those of a folder of runs are computed. Equ
 from __future__ import annotations
 
 import csv
-import hashlib
 import io
 import json
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
 from pathlib import Path
@@ -20,7 +19,7 @@ from typing import Any, NamedTuple
 import pandas as pd
 from pydantic import ValidationError
 
-from study import files, metrics, records
+from study import files, metrics
 from study.analysis.labels import arm_words
 from study.analysis.runs import Runs, primary
 from study.claims import schema, table
@@ -29,12 +28,10 @@ from study.config import Experiment
 from study.corpora import Pair
 from study.errors import InputError
 from study.files import CHECKOUT
-from study.publish.paper import evidence
+from study.publish.paper import evidence, numbers
 from study.publish.report import compared
-from study.rows import order
-from study.store import ATTENTION, VALIDATIONS, Store, arm_of, seed_of
+from study.store import ATTENTION, VALIDATIONS, Store, arm_of, sha256
 from study.sweep.spec import Spec, load
-from study.tracking.view import lines
 
 SENTENCES = 100
 """Sentences of the deciding test split whose translations the site has."""
@@ -53,7 +50,6 @@ OF_A_RUN = ("error", "selection", "diagnostics", "wandb")
 """Parts of a record that the page of a run shows, beside the fields of the table of runs."""
 UNUSED = ["sweeps", "labels", "packages", "data_files", "sha256"]
 """Columns of runs that the table of runs does not have."""
-NUMBER = re.compile(r"[-+]?\d+(\.\d+)?(e[-+]?\d+)?")
 Rows = list[dict[str, Any]]
 
 
@@ -81,9 +77,7 @@ class Content:
         self.folder, self.store, self.known = folder, Store(folder), schema.read_all(claims)
         self.published, self._splits = self.store.published, dict[str, Texts]()
         self.runs = Runs(folder, CHECKOUT / "sweeps")
-        trees = {name: tree for name in self.store.ids() if "status" in (tree := self.store.rest(name))}
-        trees |= {} if self.published else dict(self._unfinished(trees))
-        self.trees = {name: trees[name] for name in sorted(trees, key=order)}
+        self.trees = {name: self.store.rest(name) for name in self.store.runs.get("id", ())}
         own = [] if self.published else [folder.resolve().parent, *([claims.parent] if claims else [])]
         self.specs: dict[str, Spec] = {}
         for path in [path for place in (sweeps, *own) for path in sorted(place.glob("*.yaml"))]:
@@ -93,29 +87,18 @@ class Content:
                 if (folder / "tables" / f"{spec.name}.csv").is_file() if self.published else begun:
                     self.specs.setdefault(spec.name, spec)
 
-    def _unfinished(self, finished: Collection[str]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Yield the runs without a record: how far they are, and the validations so far."""
-        for path in sorted(self.folder.glob("*/progress.json")):
-            name, found = path.parent.name, dict[str, Any](status="started", history=[])
-            if name not in finished and records.state(path.parent) == "started":
-                with suppress(InputError, LookupError, TypeError):  # a file may be half-written
-                    told = files.read_json(path, below=self.folder)
-                    found["status"] = f"step {told['step']} of {told['steps']}"
-                    found["history"] = lines(self.store.content(name, "history.jsonl"))
-                yield name, found
-
     def texts(self, identity: str) -> Texts | None:
         """Sentences that a run translated at its test; None if its test has none."""
         tree = self.trees[identity]
         try:
-            data = Experiment.model_validate(tree.get("config", {})).data
+            data = Experiment.model_validate(tree["config"]).data
         except ValidationError:  # today's fields do not take it
             return None
-        if not tree.get("data") or len(data.scored) < 2:
+        if not tree["data"] or len(data.scored) < 2:
             return None
         split, digests = data.scored[1], tree["data"]["files"]
         parts = [digests[split]] if split in digests else sorted(digests.values())  # a generated corpus, or files
-        key = f"{data.name}-{hashlib.sha256(json.dumps([split, *parts]).encode()).hexdigest()[:8]}"
+        key = f"{data.name}-{sha256(json.dumps([split, *parts]).encode())[:8]}"
         if key not in self._splits:
             self._splits[key] = Texts(key, split, (data.pairs_of(split, digests) or [])[:SENTENCES])
         return self._splits[key]
@@ -142,10 +125,10 @@ class Content:
         """Return the content of the page of a sweep: question, arms with their runs, table as Markdown and numbers."""
         if self.published:
             paths = [self.folder / "tables" / f"{spec.name}{suffix}" for suffix in (".md", ".csv")]
-            markdown, numbers = (files.read_text(path, below=self.folder) for path in paths)
+            markdown, cells = (files.read_text(path, below=self.folder) for path in paths)
         else:
             made = compared(spec, self.runs).table
-            markdown, numbers = made.markdown(), made.csv()
+            markdown, cells = made.markdown(), made.csv()
         arms: dict[tuple[str, str], list[str]] = {}
         for cell in spec.runnable:
             arms.setdefault((spec.facet(cell), spec.arm(cell)), []).append(cell.id or "")
@@ -154,8 +137,8 @@ class Content:
         return {
             "name": spec.name, "about": spec.description, "metric": metric,
             "title": metrics.title(metric), "digits": metrics.decimals(metric),
-            "introduction": tree_of(introduction), "markdown": tree_of(re.sub(r"^\*\*.*\n", "", markdown)),
-            "numbers": [_numbers(row) for row in _rows(numbers)],
+            "introduction": html(introduction), "table": html(re.sub(r"^\*\*.*\n", "", markdown)),
+            "numbers": [_numbers(row) for row in _rows(cells)],
             "arms": [
                 {"facet": facet, "arm": arm, "words": [arm_words(facet), arm_words(arm)], "runs": runs}
                 | {"baseline": arm == spec.baseline(facet)}
@@ -179,24 +162,18 @@ class Content:
             texts = [files.read_text(self.folder / "tables" / f"{name}.csv", below=self.folder) for name in names]
         else:
             wanted = [claim["id"] for claim in self.claims() if claim["sweeps"]]
-            found = evaluate(self.known, self.runs, None, wanted) if wanted else []
+            found = evaluate(self.known, self.runs, wanted) if wanted else []
             made = [table.summary_table(found), table.contrasts_table(found)] if found else []
             texts = [one.csv() for one in made] or [""] * len(names)
         return {name: [_judged(row) for row in _rows(text)] for name, text in zip(names, texts, strict=True)}
 
 
-def pages(content: Content, version: str = "") -> Iterator[tuple[str, bytes]]:
-    """Yield path and bytes of every file of the site.
-
-    Args:
-        content: what is shown.
-        version: of a site that is served live; its page asks for the next one. Empty: the page asks for nothing.
+def pages(content: Content) -> Iterator[tuple[str, bytes]]:
+    """Yield path and bytes of every file of the site; the page comes last, so that a newer one has all its data.
 
     Raises:
         InputError: a record cannot be used.
     """
-    for path in sorted(ASSETS.iterdir()):
-        yield path.name, path.read_bytes().replace(b"{{version}}", version.encode())
     yield from _runs(content)
     sweeps = [content.sweep(spec) for _, spec in sorted(content.specs.items())]
     for sweep in sweeps:
@@ -204,7 +181,7 @@ def pages(content: Content, version: str = "") -> Iterator[tuple[str, bytes]]:
     verdicts = content.verdicts()
     yield _chunk("claims", verdicts)
     guide, readme = CHECKOUT / "docs" / "statistics.md", content.folder.parent / "README.md"
-    yield _chunk("guide", tree_of(files.read_text(guide)) if guide.is_file() else [])
+    yield _chunk("guide", html(files.read_text(guide)) if guide.is_file() else "")
     drawn = {key: f"figures/{name}.svg" for key, name in FIGURES.items() if content.published}
     drawn = {key: name for key, name in drawn.items() if (content.folder / name).is_file()}
     for name in drawn.values():
@@ -213,8 +190,10 @@ def pages(content: Content, version: str = "") -> Iterator[tuple[str, bytes]]:
     judged = {row["id"]: row for row in verdicts["summary"]}
     claims = [one | {"summary": judged[one["id"]]} for one in content.claims() if one["id"] in judged]
     main = {"published": content.published, "figures": drawn, "claims": claims}
-    main |= {"answers": tree_of(re.sub(r"<!--.*?-->", "", answers[0])) if answers else []}
+    main |= {"answers": html(re.sub(r"<!--.*?-->", "", answers[0])) if answers else ""}
     yield _chunk("site", main | {"sweeps": [{key: one[key] for key in ("name", "about", "arms")} for one in sweeps]})
+    for name in ("site.css", "site.js", "index.html"):
+        yield name, (ASSETS / name).read_bytes()
 
 
 def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
@@ -225,37 +204,31 @@ def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
     whole |= keys.isin([primary(spec) for spec in content.specs.values()])  # the figures of sweeps show runs by these
     scores = scores.where(scores.notna(), None).assign(key=keys, whole=whole)
     scored, nothing = dict(list(scores.groupby("id"))), scores[:0]
-    curves = curves[curves["name"].isin(CURVES) & curves["value"].notna()]
     drawn: dict[Any, dict[Any, Any]] = {name: {} for name in content.trees}
+    curves = curves[curves["name"].isin(CURVES) & curves["value"].notna()]
     for (name, curve), points in curves.groupby(["id", "name"], observed=True):
         drawn[name][curve] = points[["step", "value"]].values.tolist()
     facts = content.store.runs.drop(columns=UNUSED, errors="ignore").to_dict("records")
-    known: dict[str, dict[Any, Any]] = {row["id"]: row for row in facts}
-    table: list[dict[Any, Any]] = []
-    texts = dict[str, Texts]()
-    for arm, names in [(arm, list(names)) for arm, names in groupby(content.trees, arm_of)]:
-        lines, runs, maps = dict[str, int](), {}, dict[str, Any]()
-        text = next(filter(None, map(content.texts, names)), None)
+    table, texts = list[dict[Any, Any]](), dict[str, Texts]()
+    for arm, some in groupby(facts, lambda row: arm_of(row["id"])):
+        rows, lines, runs, maps = list(some), dict[str, int](), {}, dict[str, Any]()
+        text = next(filter(None, (content.texts(row["id"]) for row in rows)), None)
         texts |= {text.key: text} if text else {}
-        for name in names:
-            tree, own = content.trees[name], scored.get(name, nothing)
+        for row in rows:
+            name, own = row["id"], scored.get(row["id"], nothing)
             found = content.maps(name)
             maps |= {name: found} if found else {}
-            for curve in CURVES if name not in known else ():
-                drawn[name][curve] = [[step, point[curve]] for step, point in tree["history"] if curve in point]
-            runs[name] = {key: tree.get(key) for key in OF_A_RUN} | {
+            runs[name] = {key: content.trees[name].get(key) for key in OF_A_RUN} | {
                 "scores": own[["split", "subset", "metric", "value", "n"]].values.tolist(),
                 "curves": drawn[name],
                 "translations": [lines.setdefault(line, len(lines)) for line in content.translations(name, text)],
             }
-            shown = own[own["whole"]]
-            row = {"id": name, "arm": arm, "seed": seed_of(name)} | known.get(name, {}) | {"status": tree["status"]}
             row |= {"maps": 2 if MAPS in found else int(ATTENTION in found), "texts": text and text.key}
             row |= {"validations": len(found.get(VALIDATIONS, ()))}
+            shown = own[own["whole"]]
             table.append(row | dict(zip(shown["key"], shown.value, strict=True)))
-        one = {"texts": text and text.key, "lines": list(lines), "runs": runs}
-        one["config"] = next((content.trees[name]["config"] for name in names if name in known), {})
-        yield _chunk(f"arm/{arm}", one)
+        config = content.trees[rows[0]["id"]]["config"]
+        yield _chunk(f"arm/{arm}", {"texts": text and text.key, "lines": list(lines), "runs": runs, "config": config})
         if maps:
             yield _chunk(f"maps/{arm}", maps)
     for key, text in texts.items():
@@ -266,29 +239,17 @@ def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
     for name in map(str, frame.dropna(axis=1, how="all")):  # its values, and the place of each run's value
         codes, values = pd.factorize(frame[name])
         columns[name] = [values.tolist(), codes.tolist()]
-    titles, digits = (
-        {name: told(name) for name in columns if "/" in name} for told in (metrics.title, metrics.decimals)
-    )
+    scores_shown = [name for name in columns if "/" in name]
+    titles = {name: metrics.title(name) for name in scores_shown}
+    digits = {name: metrics.decimals(name) for name in scores_shown}
     yield _chunk("runs", {"columns": columns, "titles": titles, "digits": digits})
 
 
-def tree_of(markdown: str) -> list[Any]:
-    """Return Markdown as nested lists: a tag, its address or none, and its parts. HTML in it stays text."""
+def html(markdown: str) -> str:
+    """Return Markdown as HTML. HTML in it stays text, and pictures are left out."""
     from markdown_it import MarkdownIt
-    from markdown_it.tree import SyntaxTreeNode
 
-    def node(one: Any) -> list[Any]:
-        parts = [part for child in one.children for part in node(child)] if one.children else []
-        if one.type in ("root", "inline"):
-            return parts
-        if one.type in ("text", "softbreak", "hardbreak"):
-            return [one.content or "\n"]
-        if one.type in ("code_inline", "fence", "code_block"):
-            return [["code" if one.type == "code_inline" else "pre", None, one.content]]
-        right = "right" if "right" in str(one.attrs.get("style", "")) else None
-        return [[one.tag, one.attrs.get("href") or right, *parts]]
-
-    return node(SyntaxTreeNode(MarkdownIt("commonmark", {"html": False}).enable("table").parse(markdown)))
+    return str(MarkdownIt("commonmark", {"html": False}).enable("table").disable("image").render(markdown))
 
 
 def _rows(text: str) -> list[dict[str, str]]:
@@ -297,11 +258,8 @@ def _rows(text: str) -> list[dict[str, str]]:
 
 def _numbers(row: dict[str, str]) -> dict[str, Any]:
     """Return a row of a CSV without its empty cells; numbers are numbers, but for ids."""
-    return {
-        key: float(value) if key != "id" and NUMBER.fullmatch(value) else value
-        for key, value in row.items()
-        if value and key != "runs"
-    }
+    known = numbers(row) | {"id": row.get("id"), "runs": None}
+    return {key: value for key, value in known.items() if value is not None}
 
 
 def _judged(row: dict[str, str]) -> dict[str, Any]:

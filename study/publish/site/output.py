@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shutil
 import tempfile
 import threading
@@ -22,20 +20,21 @@ OURS = b"<title>Attention, ablated</title>"
 """A mark that the first page of a site has, and that of another folder has not."""
 EVERY = 1.0
 """Seconds between two looks at the records."""
-WATCHED = ("record.json", "progress.json", "history.jsonl")
 HERE = "127.0.0.1"
 Build: TypeAlias = Callable[[], Content]
 Say: TypeAlias = Callable[[str], object]
+Changes: TypeAlias = dict[Path, int]
+"""Record ↦ the time of its last change."""
 
 
-def write(content: Content, folder: Path, version: str = "") -> tuple[int, int]:
+def write(content: Content, folder: Path) -> tuple[int, int]:
     """Write a site; the number of files and of bytes.
 
     Raises:
         InputError: the folder has other files than those of a site, or a record cannot be used.
         OSError: the folder cannot be written.
     """
-    made = dict(pages(content, version)) | ({"version": version.encode()} if version else {})
+    made = dict(pages(content))
     check(folder)
     shutil.rmtree(folder / "data", ignore_errors=True)
     for name, text in made.items():
@@ -56,31 +55,29 @@ def check(folder: Path) -> None:
         raise InputError(f"{folder}: expected a site or an empty folder, got other files. Name another with --out.")
 
 
-def refresh(build: Build, runs: Path, folder: Path, version: str, say: Say) -> str:
-    """Write a site again if its runs have changed; their version. A record that cannot be used keeps the old site.
+def refresh(build: Build, runs: Path, folder: Path, before: Changes | None, say: Say) -> Changes:
+    """Write a site again if its runs have changed, and return their times. A bad record keeps the old site.
 
     Args:
         build: reads the content.
         runs: the folder that is watched.
         folder: where the site is.
-        version: of the runs when it was written; empty: there is none yet.
+        before: times of the records when it was written; None: there is no site yet.
         say: called with a line for the terminal.
 
     Raises:
         InputError: the first site cannot be written.
     """
-    found = [path for name in WATCHED for path in sorted(runs.glob(f"*/{name}")) if path.exists()]
-    facts = [f"{path} {path.stat().st_size} {path.stat().st_mtime_ns}" for path in found]
-    changed = hashlib.sha256(os.fsencode("\n".join(facts))).hexdigest()[:16]
-    if changed != version:
+    now = {path: path.stat().st_mtime_ns for path in runs.glob("*/record.json")}
+    if now != before:
         try:
-            count, _ = write(build(), folder, changed)
+            count, _ = write(build(), folder)
             say(f"built: {count} files")
         except Exception as problem:  # whatever one file does, the site of the others stays
-            if not version:
+            if before is None:
                 raise
             say(f"not built: {problem or type(problem).__name__}".splitlines()[0])
-    return changed
+    return now
 
 
 def serve(build: Build, runs: Path, port: int, say: Say) -> None:
@@ -91,7 +88,7 @@ def serve(build: Build, runs: Path, port: int, say: Say) -> None:
         KeyboardInterrupt: Ctrl-C.
     """
     with tempfile.TemporaryDirectory() as folder:
-        version = refresh(build, runs, Path(folder), "", say)
+        known = refresh(build, runs, Path(folder), None, say)
         try:
             server = ThreadingHTTPServer((HERE, port), partial(_Handler, directory=folder))
         except (OSError, OverflowError) as problem:
@@ -101,7 +98,7 @@ def serve(build: Build, runs: Path, port: int, say: Say) -> None:
             say(f"http://{HERE}:{server.server_port}/  (Ctrl-C ends it)")
             while True:
                 time.sleep(EVERY)
-                version = refresh(build, runs, Path(folder), version, say)
+                known = refresh(build, runs, Path(folder), known, say)
 
 
 class _Handler(SimpleHTTPRequestHandler):

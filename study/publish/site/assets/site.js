@@ -35,7 +35,7 @@ const site = (() => {
     const entries = Object.entries(columns), fields = Object.keys(columns).filter((name) => name.includes(".") && !name.includes("/"));
     const runs = (columns.id ? columns.id[1] : []).map((_, i) => Object.fromEntries(entries.filter(([, [, codes]]) => codes[i] >= 0).map(([name, [values, codes]]) => [name, values[codes[i]]])));
     const arms = new Map();
-    runs.forEach((run) => { if (!arms.has(run.arm) && run["data.name"]) arms.set(run.arm, run); });
+    runs.forEach((run) => { if (!arms.has(run.arm)) arms.set(run.arm, run); });
     const usual = fields.map((name) => {
       const counts = new Map();
       arms.forEach((run) => counts.set(run[name], (counts.get(run[name]) || 0) + 1));
@@ -125,20 +125,20 @@ const site = (() => {
     e("tbody", {}, rows.map((row) => e("tr", {}, row.map((cell, i) => e("td", { class: right(i) ? "right" : null }, cell)))))))); 
   const facts = (rows) => e("dl", {}, rows.map(([key, value]) => e("div", {}, e("dt", {}, key), e("dd", {}, value))));
 
-  // Markdown, as nested lists of a tag, an address or a side, and parts.
+  // Markdown comes as HTML that has no HTML of a text: links lead to pages of this site or of the web, or become text.
   const address = (href) => {
     const claim = /claim-(\w+)$/.exec(href || ""), agreement = /agreement-(\w+)\.md$/.exec(href || "");
     return claim ? at("claim", claim[1]) : agreement ? at("sweeps") : /^https?:\/\//.test(href || "") ? href : null;
   };
-  const TAGS = ["p", "ul", "ol", "li", "h1", "h2", "h3", "h4", "strong", "em", "code", "pre", "table", "thead", "tbody", "tr", "th", "td", "blockquote", "hr"];
-  const prose = (tree) => (typeof tree === "string" ? tree : (() => {
-    const [tag, extra, ...parts] = tree, inner = parts.map(prose);
-    if (tag === "a") return address(extra) ? e("a", { href: address(extra), rel: "noreferrer" }, inner) : e("span", {}, inner);
-    if (tag === "table") { const made = e("table", {}, inner); return wide("Table", made.tHead && made.tHead.rows.length ? sortable(made) : made); }
-    if (tag === "pre") return e("pre", { class: "wide", tabindex: 0 }, inner);
-    return TAGS.includes(tag) ? e(tag, { class: extra === "right" ? "right" : null, scope: tag === "th" ? "col" : null }, inner) : e("span", {}, inner);
-  })());
-  const plain = (tree) => (typeof tree === "string" ? tree : tree.slice(2).map(plain).join(""));
+  const prose = (html) => {
+    const made = e("template");
+    made.innerHTML = html;
+    made.content.querySelectorAll("a").forEach((one) => { const href = address(one.getAttribute("href")); one.replaceWith(href ? e("a", { href, rel: "noreferrer" }, [...one.childNodes]) : e("span", {}, [...one.childNodes])); });
+    made.content.querySelectorAll("th, td").forEach((one) => { one.className = one.style.textAlign; one.removeAttribute("style"); if (one.tagName === "TH") one.scope = "col"; });
+    made.content.querySelectorAll("table").forEach((one) => { const place = document.createComment(""); one.replaceWith(place); place.replaceWith(wide("Table", sortable(one))); });
+    made.content.querySelectorAll("pre").forEach((one) => { one.className = "wide"; one.tabIndex = 0; });
+    return [...made.content.childNodes];
+  };
 
   // Small charts.
   const COLOURS = ["#0173b2", "#de8f05", "#029e73", "#d55e00", "#cc78bc", "#56b4e9", "#ca9161", "#949494"];
@@ -216,14 +216,16 @@ const site = (() => {
     const all = await load("runs"), sweep = await load(`sweep/${name}`);
     return sweep ? [e("p", {}, link("sweep", name, sweep.about || name)), strips(sweep, all)] : [];
   };
-  const answers = (tree, main) => {
-    const body = tree.find((one) => one[0] === "table"), rest = tree.filter((one) => one !== body);
-    const rows = body ? body.slice(2).find((part) => part[0] === "tbody").slice(2).map((row) => row.slice(2)) : [];
-    return [...rest.map(prose), ...rows.map((cells) => {
-      const hrefs = JSON.stringify(cells).match(/claim-\w+|agreement-\w+/g) || [], figure = hrefs.map((one) => main.figures[one]).find(Boolean);
-      const [question, answer, contrast, difference, claim] = cells.map((cell) => cell.slice(2).map(prose));
+  const answers = (html, main) => {
+    const made = e("template");
+    made.innerHTML = html;
+    const rows = [...made.content.querySelectorAll("tbody tr")];
+    made.content.querySelector("table")?.remove();
+    return [...prose(made.innerHTML), ...rows.map((row) => {
+      const hrefs = row.innerHTML.match(/claim-\w+|agreement-\w+/g) || [], figure = hrefs.map((one) => main.figures[one]).find(Boolean);
+      const [question, answer, contrast, difference, claim] = [...row.cells].map((cell) => prose(cell.innerHTML));
       const sweep = main.claims.find((one) => hrefs.includes(`claim-${one.id}`))?.sweeps[0];
-      const picture = figure ? e("img", { class: "paper", loading: "lazy", src: figure, alt: plain(cells[0]) }) : null;
+      const picture = figure ? e("img", { class: "paper", loading: "lazy", src: figure, alt: row.cells[0].textContent }) : null;
       const drawing = !picture && sweep ? e("div", {}) : null;
       if (drawing) drawnSweep(sweep).then((parts) => drawing.replaceChildren(...parts.flat().filter(Boolean)));
       return e("section", { class: "answer" }, e("h2", {}, question), e("p", { class: "lead" }, e("strong", {}, answer)),
@@ -232,8 +234,7 @@ const site = (() => {
   };
   const home = async (_, query, where) => {
     const main = await load("site"), all = await load("runs"), counts = {}, seen = {};
-    all.runs.forEach((run) => { const state = run["data.name"] ? run.status : "without a record"; seen[state] = (seen[state] || 0) + 1; });
-    const running = all.runs.filter((run) => !run["data.name"]);
+    all.runs.forEach((run) => { seen[run.status] = (seen[run.status] || 0) + 1; });
     main.claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
     const rows = (await load("claims")).contrasts, questions = (id) => rows.filter((row) => row.id === id && row.decides === "True" && KINDS[row.verdict] !== "none");
     const box = e("input", { type: "search", autocomplete: "off", placeholder: "scale, heads, fails …" }), found = e("span", { role: "status" });
@@ -252,7 +253,6 @@ const site = (() => {
     page("", e("h1", {}, main.published ? "Attention, ablated" : "Runs of one folder"),
       e("p", { class: "lead" }, main.published ? "Which parts of attention does a neural translation model need? Small models differ in one part at a time." : "What has run, what it found, and what is still to come."),
       e("p", {}, states ? `${states}.` : "There is no record yet."),
-      running.length ? [e("h2", {}, "Runs without a record"), e("p", {}, "These runs are in progress, or were interrupted."), e("ul", { class: "plain" }, running.map((run) => e("li", {}, link("run", run.id, run.id), `, ${run.status}`)))] : null,
       answers(main.answers, main),
       main.published ? null : sweepTable(main, all),
       main.claims.length ? [e("h2", { id: "claims" }, "Claims"), e("p", {}, "Each row is one question of a claim; the page of the claim has every contrast. ", HOW),
@@ -290,10 +290,10 @@ const site = (() => {
     const main = await load("site"), all = await load("runs"), one = await load(`sweep/${name}`);
     if (!one) return nothing(`sweep ${name}`);
     const claims = main.claims.filter((other) => other.sweeps.includes(name));
-    page(name, crumbs(e("a", { href: at("sweeps") }, "Sweeps"), name), e("h1", {}, one.about || name), one.introduction.map(prose),
+    page(name, crumbs(e("a", { href: at("sweeps") }, "Sweeps"), name), e("h1", {}, one.about || name), prose(one.introduction),
       claims.length ? e("p", {}, "Claims that it decides: ", claims.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`])) : null,
       e("h2", {}, "Figure"), e("p", {}, `The score is ${one.title}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference, simultaneous over the arms, drawn around the baseline.`), strips(one, all),
-      one.markdown.length ? [e("h2", {}, "Table"), one.markdown.map(prose)] : null,
+      e("h2", {}, "Table"), prose(one.table),
       e("h2", {}, "Arms and runs"), e("ul", { class: "plain" }, one.arms.map((arm) => { const there = arm.runs.filter((id) => all.byId.has(id)), words = arm.words.toReversed().filter(Boolean).join(", ") || "all";
         return e("li", {}, there.length ? link("arm", armOf(there[0]), words) : words, arm.baseline ? " (baseline)" : "", ": ", there.length ? there.map((id, i) => [i ? ", " : "", link("run", id, `seed ${all.byId.get(id).seed}`)]) : "no run yet"); })));
   };
@@ -608,7 +608,7 @@ const site = (() => {
     document.querySelectorAll("form").forEach((form) => form.addEventListener("submit", (event) => event.preventDefault()));
     await refresh();
   };
-  const guide = async () => { const tree = await load("guide"); page("How to read the numbers", e("div", { class: "reading" }, (tree || []).map(prose))); };
+  const guide = async () => { const tree = await load("guide"); page("How to read the numbers", e("div", { class: "reading" }, prose(tree || ""))); };
   const nothing = (what) => page("Not found", e("h1", {}, "Not found"), e("p", {}, `This site has no ${what}. `, e("a", { href: "#/" }, "First page")));
 
   const VIEWS = { "": home, claims: home, claim, sweeps, sweep, arm, run, runs, sentences, guide };
@@ -629,13 +629,13 @@ const site = (() => {
     if (event.key === "/" && box) { event.preventDefault(); box.focus(); }
     if (keys[event.key]) keys[event.key]();
   });
+  // A page that is served on this machine follows the records: it loads again when there is a newer one.
   const live = () => {
-    const version = document.documentElement.dataset.version;
-    if (!version) return;
+    if (!["127.0.0.1", "localhost"].includes(location.hostname)) return;
     setInterval(async () => {
       try {
-        const now = await (await fetch("version", { cache: "no-store" })).text();
-        if (now !== version) location.reload();
+        const now = (await fetch("index.html", { method: "HEAD", cache: "no-store" })).headers.get("last-modified");
+        if (now && Date.parse(now) !== Date.parse(document.lastModified)) location.reload();
       } catch { /* the server has ended */ }
     }, 2000);
   };
