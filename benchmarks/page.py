@@ -20,7 +20,7 @@ edit. Measured on {device}, {threads} thread(s), torch {torch}. Every ratio is a
 alternatives ran once, in turn; times are processor time. Peak memory is the largest sum of what torch's allocator had
 handed out during a forward and backward pass, beyond parameters and inputs. Training speed against a plain
 `torch.nn.Transformer` loop: `benchmarks/throughput.py`. One process measured each table, in a fixed order; what claim
-29 is judged by comes from ten processes and `cost.py`, see `results/tables/cost.md`.
+29 is judged by comes from ten processes and `cost.py`, see claim 29 in `docs/verdicts.md`.
 """
 
 

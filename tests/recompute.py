@@ -662,8 +662,7 @@ class Study:
 
     def others(self):
         """Count the rows of tables that are not computed again."""
-        for stem in ("cost", "multiverse"):
-            self.left[f"rows of {stem}"] = len(self.rows(stem))
+        self.left["rows of multiverse"] = len(self.rows("multiverse"))
 
     def agreements(self):
         """Effects of the arms that two sweeps share, and their rank correlation; with its interval, in a family."""

@@ -10,25 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from statistics import fmean
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from study.analysis import labels
 from study.analysis.inference import Arm
 from study.analysis.measures import Measure
-from study.analysis.tables import Block, Column, Row, Table
 from study.claims.contrasts import Weighted
 from study.claims.schema import Claim, Question
 from study.claims.verdicts import Finding, conclude
-from study.config import Attention
 from study.errors import InputError
 from study.records import Provenance, Section
 from study.store import read_section
 
 FILE = "cost.json"
-DEFAULTS = {name: Attention.model_fields[name].default for name in ("reach", "score", "heads")}
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -104,52 +99,11 @@ def rows(claim: Claim, question: Question, folder: Path | None) -> list[Finding]
         weighted, machine = Weighted([(1.0, Arm("times", {}, holes=1))], 0), ""
         if costs is not None:
             arm, base = (costs.one(question.where | side) for _, side in contrast.sides)
-            times, machine = dict(enumerate(log_ratios(arm, base))), costs.machine
+            pairs = zip(arm.milliseconds, base.milliseconds, strict=True)
+            times, machine = {process: math.log(a / b) for process, (a, b) in enumerate(pairs)}, costs.machine
             note = f"{arm.megabytes / base.megabytes:.2f} times the memory"
             weighted = Weighted([(1.0, Arm("times", times))], len(times), notes=[note])
         limit, measure = math.log(float(question.margin or 1)), Measure(question.metric)
         found.append(Finding(claim, question, contrast, "one site", machine, measure, weighted, limit))
     conclude(found)
     return found
-
-
-def log_ratios(arm: Measured, base: Measured) -> list[float]:
-    """Differences of log times in each process."""
-    return [math.log(a / b) for a, b in zip(arm.milliseconds, base.milliseconds, strict=True)]
-
-
-def costs_table(costs: Costs) -> Table:
-    """Rows are alternatives, columns lengths of sentences."""
-    lengths, widths = (sorted({getattr(one.site, name) for one in costs.measured}) for name in ("slots", "width"))
-    columns = [Column("arm", "site", "left"), Column("base", "times that of", "left")]
-    columns += [Column(f"{what} {n}", f"{what}, S {n}") for what in ("time", "memory") for n in lengths]
-    blocks: dict[int, list[Row]] = {width: [] for width in widths}
-    for site in sorted((one.site for one in costs.measured), key=lambda one: not one.training):
-        # global attention is the base of any other, the dot product of any other score, and one head of several
-        own = [name for name in ("reach", "score", "heads") if getattr(site, name) != DEFAULTS[name]]
-        if site.slots > lengths[0] or not own or (own == ["heads"] and not site.training):
-            continue
-        base = site.model_copy(update={own[0]: DEFAULTS[own[0]]})
-        texts, numbers = {"arm": _words(site, own[0]), "base": _words(base, own[0])}, dict[str, float]()
-        for slots in lengths:
-            arm, under = (costs.one(one.model_dump() | {"slots": slots}) for one in (site, base))
-            numbers[f"time {slots}"] = math.exp(fmean(log_ratios(arm, under)))
-            numbers[f"memory {slots}"] = arm.megabytes / under.megabytes
-        cells = texts | {name: labels.number(value, 2) for name, value in numbers.items()}
-        blocks[site.width].append(Row(cells, numbers={"width": site.width, **texts, **numbers}))
-    processes = len(costs.measured[0].milliseconds)
-    notes = (
-        f"One self-attention site over {labels.number(costs.tokens, 0)} words in sentences of S, on {costs.machine}: "
-        f"processor time, geometric mean of {processes} processes. Memory: the largest sum of what was "
-        "allocated. Forward and backward, or forward alone where it says so. Four heads where no number is said, the "
-        "dot product where no score is, a window of 4 words on either side: it is looked up where that is estimated to "
-        "be cheaper, else all scores are computed and the others masked.",
-    )
-    return Table("What attention costs", columns, [Block(f"width {width}", blocks[width]) for width in widths], notes)
-
-
-def _words(site: Site, apart: str) -> str:
-    """Return the field in which a site differs from another, after a score that is no dot product."""
-    words = {"score": site.score, "heads": f"{site.heads} head{'s' * (site.heads > 1)}", "reach": site.reach}
-    score = [site.score] * (apart != "score" and site.score != DEFAULTS["score"])
-    return ", ".join([*score, words[apart], *([] if site.training else ["forward"])])

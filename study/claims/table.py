@@ -197,7 +197,7 @@ def numbers(row: Finding) -> dict[str, Any]:
         "measure": UNITS.get(row.contrast.statistic, row.measure.title), "decimals": decimals,
         "finding": row.word, "margin": margin, "turns": turns, "method": test.method,
         **{name: getattr(test, name) for name in ("difference", "low", "high", "se", "df", "p", "low90", "high90")},
-        "in_margins": row.in_margins["difference"], "holm": test.holm, "false_discovery": row.false_discovery,
+        "in_margins": row.in_margins, "holm": test.holm, "false_discovery": row.false_discovery,
         "detectable": test.detectable, "n": weighted.n, "declared": weighted.declared, "needed": needed,
         "sentences": noise and math.sqrt(noise.variance), "both_right": both, "one_right": one, "none_right": none,
         **{f"second_{name}": other and getattr(other.test, name) for name in ENDS[:3]},

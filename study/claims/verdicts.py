@@ -34,7 +34,6 @@ from dataclasses import dataclass, field
 
 from study import metrics
 from study.analysis.inference import (
-    ENDS,
     FEWEST,
     LEVEL,
     POWER,
@@ -128,10 +127,9 @@ class Finding:
         return self.contrast.direction(self.measure.metric)
 
     @property
-    def in_margins(self) -> dict[str, float]:
-        """Estimate and ends of its intervals in units of the margin. NaN: not known."""
-        values = {end: math.nan if (value := getattr(self.test, end)) is None else value for end in ENDS}
-        return {end: value / (math.nan if self.margin is None else self.margin) for end, value in values.items()}
+    def in_margins(self) -> float | None:
+        """Estimate in units of the margin. None: not known."""
+        return None if self.margin is None or self.test.difference is None else self.test.difference / self.margin
 
     @property
     def better(self) -> str:
@@ -391,4 +389,5 @@ def summary(own: Sequence[Finding]) -> Verdict:
 def deciding(own: Sequence[Finding]) -> Finding:
     """Return the row that stands for a claim: the first that votes, with the verdict that keeps it from holding."""
     order = (FAILS, OPEN, HOLDS, NOT_RUN)
-    return min(counted(own) or own, key=lambda row: (order.index(row.verdict), math.isnan(row.in_margins["low90"])))
+    rows = counted(own) or own
+    return min(rows, key=lambda row: (order.index(row.verdict), row.margin is None or row.test.low90 is None))

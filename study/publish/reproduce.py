@@ -14,7 +14,7 @@ from pathlib import Path
 
 from study import files
 from study.analysis.runs import Runs
-from study.claims import costs, forest, schema, table
+from study.claims import schema, table
 from study.claims.evaluate import evaluate
 from study.claims.multiverse import multiverse
 from study.claims.sentences import SentenceNoises
@@ -63,8 +63,6 @@ def tables(inputs: Inputs) -> list[Path]:
     made |= {"contrasts": table.contrasts_table(inputs.verdicts), "summary": table.summary_table(inputs.verdicts)}
     others = multiverse(inputs.verdicts, schema.read(schema.HERE), runs, inputs.noises)
     made["multiverse"] = table.multiverse_table(others)
-    if measured := costs.read(results.root):
-        made["cost"] = costs.costs_table(measured)
     for name, pair in agreement.PAIRS.items():
         if set(pair) <= set(results.manifests):
             made |= agreement.compare(runs, name)
@@ -76,9 +74,7 @@ def figures(inputs: Inputs) -> list[Path]:
     """Draw the named figures, as SVG with data."""
     from study.analysis.figures.catalogue import draw_all
 
-    results = inputs.results
-    drawn = draw_all(inputs.runs, results.root / "figures")
-    return [*(path for _, paths in drawn for path in paths), *forest.write(inputs.verdicts, results.root)]
+    return [path for _, paths in draw_all(inputs.runs, inputs.results.root / "figures") for path in paths]
 
 
 STEPS: dict[str, Callable[[Inputs], list[Path]]] = {

@@ -11,7 +11,7 @@ from sacrebleu.metrics.bleu import BLEU
 from scipy import stats
 
 from study.analysis.runs import Runs
-from study.claims import forest, page, sentences, table
+from study.claims import page, sentences, table
 from study.claims.evaluate import evaluate
 from study.claims.multiverse import multiverse
 from study.claims.schema import read, read_all
@@ -212,25 +212,6 @@ def test_named_margins(study):
     ):
         with pytest.raises(InputError, match=said):
             study.ask(margins=fixed, **facts)
-
-
-def test_the_forest_plot_has_every_question_in_margins_of_the_predicted_sign(study):
-    """+9.8 at a margin of 2 is 4.9 margins, past the axis; a claim that dot is worse turns it."""
-    half = stats.t.ppf(0.975, DF) * SE
-    for facts, estimate, word, shown in (
-        ({"margin": 2}, 4.9, "holds", "holds"),
-        ({"margin": 2, **contrast(expect="worse")}, -4.9, "fails", "fails"),
-        ({"margin": 10}, 0.98, "holds", "holds"),
-        ({"margin": None}, math.nan, "holds", "holds; no margin"),
-    ):
-        (row,) = (data := forest.points(study.ask(**facts))).to_dict("records")
-        assert (row["id"], row["claim"], row["verdict"]) == ("mine", "my claim", word)
-        assert row["difference"] == pytest.approx(estimate, nan_ok=True)
-        assert row["low"] == pytest.approx(estimate - half / (facts["margin"] or 1), abs=1e-4, nan_ok=True)
-        assert [text.get_text() for text in forest.draw(data).axes[0].texts] == [shown]
-    first = CLAIM["questions"][0] | {"part": "first"}
-    rows = study.ask({"questions": [first, first | {"part": "second", "contrasts": [TURNED]}]})
-    assert forest.points(rows)["verdict"].tolist() == ["holds", "fails"]
 
 
 def test_published_effects_stand_beside_the_margin(study):
