@@ -355,7 +355,11 @@ def parse(tree: Any, where: str) -> Record:
     except ValidationError as error:
         remedy = "The record was changed by hand, or another program wrote it: restore it."
         raise InputError(f"{where}: {first_error(error)}. {remedy}") from None
-    plugins.check_resolved(record.config, where)
+    for name, value in flat(record.config):
+        if isinstance(value, str) and plugins.FILE.fullmatch(value):  # only a user names files of code
+            raise InputError(
+                f"{where}: config.{name}: expected a mechanism and its SHA-256, got {value!r}. Restore it."
+            )
     return record
 
 

@@ -2,8 +2,7 @@
 
 Left out are None, every field at the default it was introduced with (so that adding a field later leaves old
 identities alone), the seed (kept apart, so that seeds of one arm share a hash), and what does not decide a
-number: folders, devices, workers, logging. A default that is ever changed keeps its old value here through
-`json_schema_extra={"introduced": value}` on the field.
+number: folders, devices, workers, logging. So the default of a field never changes.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import json
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from study.config.experiment import Experiment
 
@@ -62,10 +60,5 @@ def _collect(section: BaseModel, prefix: str, kept: dict[str, Any]) -> None:
             continue
         if isinstance(value, BaseModel):
             _collect(value, f"{dotted}.", kept)
-        elif dotted in ALWAYS or (value is not None and value != _introduced(field)):
+        elif dotted in ALWAYS or (value is not None and value != field.default):
             kept[dotted] = value
-
-
-def _introduced(field: FieldInfo) -> Any:
-    extra = field.json_schema_extra
-    return extra["introduced"] if isinstance(extra, dict) and "introduced" in extra else field.default

@@ -536,7 +536,7 @@ class Choice:
         if AXES[self.axis].extensible and plugins.is_own(value):
             assert AXES[self.axis][value]
             return plugins.read(value).value
-        raise PydanticKnownError("literal_error", {"expected": " or ".join(map(repr, self.names))})
+        raise PydanticKnownError("literal_error", {"expected": ", ".join(self.names)})
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         """Accept the values and nothing else."""

@@ -10,7 +10,7 @@ from study.config import mechanisms as table
 from study.config import refusals
 from study.config.attention import check
 from study.config.mechanisms import AXES, DERIVED, MEMORY, MIXING, Choice, chosen
-from study.config.sites import RecurrentSites, Sites, TransformerSites, without_unused_scores
+from study.config.sites import RecurrentSites, Sites, TransformerSites
 from study.schema import Frozen, Layers, Size
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
@@ -115,20 +115,16 @@ class Transformer(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _sites_that_are(cls, given: Any) -> Any:
+    def _replaced_site(cls, given: Any) -> Any:
         """Refuse fields of encoder_self where something else mixes the tokens (None is how a record has the site)."""
-        if not isinstance(given, dict) or not isinstance(sites := given.get("attention"), dict):
-            return given
-        mixing = MIXING.find(given.get("mixing"))
-        attends = mixing is None or mixing.attends
-        if not attends and sites.get("encoder_self"):
-            raise ValueError(
-                f"attention.encoder_self: expected no fields, because mixing {given['mixing']} replaces it, got "
-                f"{sites['encoder_self']!r:.80}."
-            )
-        others = ("encoder_self", "decoder_self") if attends else ("decoder_self",)
-        slots = refusals.slots_of(given.get("memory") or "states", given.get("annotations"))
-        return given | {"attention": without_unused_scores(sites, slots, others)}
+        if isinstance(given, dict) and isinstance(sites := given.get("attention"), dict):
+            mixing = MIXING.find(given.get("mixing"))
+            if mixing and not mixing.attends and sites.get("encoder_self"):
+                raise ValueError(
+                    f"attention.encoder_self: expected no fields, because mixing {given['mixing']} replaces it, got "
+                    f"{sites['encoder_self']!r:.80}."
+                )
+        return given
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

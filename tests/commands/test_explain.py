@@ -131,7 +131,7 @@ def test_the_gallery_counts_the_lines_of_its_classes() -> None:
 
 
 MISTAKES = {
-    "no such preset": (["--preset", "luong2015"], "Did you mean luong2015_"),
+    "no such preset": (["--preset", "luong2015"], "preset: expected bahdanau2015, luong2015_"),
     "no tokens": (["--target", "0"], "--target: expected a whole number from 1"),
     "no number": (["--source", "ten"], "--source: expected a whole number from 1"),
     "too long": (

@@ -99,5 +99,5 @@ def test_a_sweep_over_presets_reports_families_apart(tmp_path: Path) -> None:
     path.write_text(f"{GRID}{{preset: {{values: [luong2015_dot, luong2015_general]}}}}\n")
     assert load(path).arms == {"": ("preset=luong2015_dot", "preset=luong2015_general")}
     path.write_text(f"{GRID}{{preset: {{values: [luong2015_dot, luong]}}}}\n")
-    with pytest.raises(InputError, match=r"preset: expected .*lin2017, got 'luong'"):
+    with pytest.raises(InputError, match=r"preset: expected .*'lin2017', got 'luong'"):
         load(path)

@@ -185,7 +185,7 @@ def test_the_class_of_a_site_is_in_the_identity_by_its_content(here: Path) -> No
     assert config_hash(again) == config_hash(first)
     (here / "grouped.py").write_text(HEAD + GROUPED + "# more\n", encoding="utf-8")
     assert config_hash(experiment_from({field: "grouped.py"})) != config_hash(first)
-    with pytest.raises(plugins.NotAllowedError, match="does not run unasked"):
+    with pytest.raises(InputError, match="does not run unasked"):
         build_site(first.model.attention.cross, 64, 64)
 
 

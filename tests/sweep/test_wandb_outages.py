@@ -167,17 +167,6 @@ def test_a_key_that_wandb_login_stored_is_found_without_asking_anybody(home, ser
     assert len(server.calls) == calls, "nobody is asked"
 
 
-def test_the_address_of_the_project_is_known_before_the_first_run(home, server, monkeypatch):
-    for name, value in server.environment().items():
-        monkeypatch.setenv(name, value)
-    assert account.project_address() is None, "runs of a sweep are offline unless they are asked to be online"
-    monkeypatch.setenv("WANDB_MODE", "online")
-    assert account.project_address() == f"{server.url}/{ENTITY}/attention-ablation"
-    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
-    tracker.forget()
-    assert account.project_address() is None
-
-
 PREEMPTED = {
     "by hand": ({}, False),
     "in a job": ({"SLURM_JOB_ID": "1"}, True),
