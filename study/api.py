@@ -205,22 +205,6 @@ def verdicts(
     return frame if contrasts else frame[frame["decides"]].reset_index(drop=True)
 
 
-def softmax(keys: int = 10) -> Figure:
-    """Return the figure that explains the scale: entropy, largest weight and gradient of a softmax by d. No training.
-
-    Args:
-        keys: number of keys.
-
-    Raises:
-        InputError: fewer than two keys.
-    """
-    from study.analysis.figures.softmax import draw_softmax
-
-    if type(keys) is not int or keys < 2:
-        raise InputError(f"keys: expected a whole number from 2, got {keys!r}.")
-    return draw_softmax(keys)
-
-
 class Run:
     """One run that has a record.
 

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).parents[1]
 """Folder above the package: the checkout, whose `results`, `sweeps` and `docs` a wheel does not have."""
-SUFFIX = ".tmp"
-TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}\.tmp")
-"""Names of temporary files. Nobody else's files have such names."""
+SUFFIX = ".study.tmp"
+"""Ending of temporary files. Nobody else's files have such names."""
 LARGEST = 2**28
 """Bytes of a file that is read, where nothing smaller is said."""
 LARGEST_TABLE = 2**33
@@ -227,7 +226,7 @@ def unwritable(folder: Path, problem: OSError) -> InputError:
 
 def leftovers(folder: Path) -> list[Path]:
     """Return the temporary files in a folder. Remove them only if no process writes there."""
-    return [path for path in folder.glob(f".*{SUFFIX}") if TEMPORARY.fullmatch(path.name)]
+    return list(folder.glob(f".*{SUFFIX}"))
 
 
 def _opened(path: Path, below: Path | None) -> BinaryIO:
