@@ -22,7 +22,6 @@ from study.store import Store
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.animation import FuncAnimation
     from matplotlib.figure import Figure
 
     from study.analysis.tables import Table
@@ -289,16 +288,6 @@ class Run:
         from study.analysis.figures.run import draw_learning
 
         return draw_learning(self.maps)
-
-    def animate(self) -> FuncAnimation:
-        """Return the same maps as an animation: `.to_jshtml()` for a notebook, `.save("maps.gif")` for slides.
-
-        Raises:
-            InputError: see `maps`.
-        """
-        from study.analysis.figures.run import animate_learning
-
-        return animate_learning(self.maps)
 
     def translate(
         self,

@@ -248,9 +248,7 @@ def check_claimed(name: str, corpus: Section) -> None:
     Raises:
         InputError: says what was expected.
     """
-    if name.startswith(LEFT) and name.removeprefix(LEFT) not in SITES:
-        raise InputError(f"{name}: no such site. The sites are {', '.join(SITES)}.")
-    if not is_diagnostic(name) or name.count("/") < 2:
+    if not is_diagnostic(name):
         _check(name, corpus, "")
 
 

@@ -121,7 +121,7 @@ def write_picture(figure: Figure, path: Path) -> None:
     from study.analysis.figures import style
 
     if not path.name or path.suffix not in ("", ".png", ".svg"):
-        raise InputError(f"--plot: expected a name that ends in .png or .svg, got {str(path)!r}. Only maps are .gif.")
+        raise InputError(f"--plot: expected a name that ends in .png or .svg, got {str(path)!r}.")
     style.write_picture(figure, path)
     print(f"picture  {path}", file=sys.stderr)
 

@@ -4,7 +4,7 @@ Of a run: the fields that differ from the defaults, its scores, its learning cur
 curve and map.
 
 --maps prints what attention looks at while the model learns: the map of one sentence at each validation. --plot draws
-them in a strip, or one after another if FILE ends in .gif.
+them in a strip.
 
 --sentences prints its translations with source and reference, the worst first; with --versus, those that lose most
 against another run. Scores are of one sentence each. Generated corpora are generated again; Multi30k needs the variable
@@ -86,9 +86,7 @@ def _sentences(run: api.Run, args: Namespace) -> None:
 def _maps(run: api.Run, args: Namespace) -> None:
     from study.analysis.figures.run import learned
 
-    if args.plot and args.plot.suffix == ".gif":
-        run.animate().save(args.plot, writer="pillow", dpi=110)
-    elif args.plot:
+    if args.plot:
         write_picture(run.plot_learning(), args.plot)
     say(f"Attention: {attention_map.title(run.maps[0])}")
     for one in run.maps:

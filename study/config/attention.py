@@ -187,7 +187,7 @@ def _alone(site: Attention) -> Iterable[str]:
         for option in dict.fromkeys(option for row in table.AXES[axis].values() for option in row.options):
             default = type(site).model_fields[option].default
             if option not in table.AXES[axis][value].options and getattr(site, option) != default:
-                owners = " or ".join(table.AXES[axis].taking(option))
+                owners = " or ".join(name for name, row in table.AXES[axis].items() if option in row.options)
                 yield f"{option}: expected {axis} {owners}, got {axis} {value}. Remove it."
     score, maps, weights, values = (
         SCORE[site.score],

@@ -83,8 +83,8 @@ def test_heads_left_and_heads_free_by_hand(case):
     assert measures.free_heads(chance)[1] == pytest.approx(0.24)
     assert measures.diagnostic(chance, f"{metrics.LEFT}cross") is None
     assert (metrics.unit_of("test/cliff"), metrics.unit_of("test/bleu/kept 0.5")) == ("bleu",) * 2
-    for wrong in ("test/aer/kept 0.5", "test/bleu/kept 0.55", "test/bleu/one of mlp 0", "diagnostics/pruning/left/mlp"):
-        with pytest.raises(InputError, match=r"no such site|grammar has no "):
+    for wrong in ("test/aer/kept 0.5", "test/bleu/kept 0.55", "test/bleu/one of mlp 0"):
+        with pytest.raises(InputError, match="grammar has no "):
             metrics.check_claimed(wrong, Grammar())
 
 

@@ -147,7 +147,7 @@ def test_a_file_that_a_record_or_a_model_names_is_not_run(here: Path, capsys: py
         ("class Distance(\n", "distance.py", "no valid Python"),
         (DISTANCE.replace("facts", "fact"), "distance.py:Distance", "expected a class with facts = dict(formula=…)"),
         (DISTANCE.replace('"K"', "K"), "distance.py", "expected plain values"),
-        (DISTANCE.replace("equal_sizes", "equal_size"), "distance.py", "no such fact: equal_size"),
+        (DISTANCE.replace("equal_sizes", "equal_size"), "distance.py", "facts.equal_size: Unexpected keyword argument"),
         (DISTANCE.replace("equal_sizes=True", "equal_sizes='yes'"), "distance.py", "facts.equal_sizes"),
         (DISTANCE.replace('"−½‖q − k‖²", s', "'', s"), "distance.py", "facts.formula: expected the equation"),
         (

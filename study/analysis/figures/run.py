@@ -12,7 +12,6 @@ from study.analysis.run_text import run_line, series
 from study.records import Record
 
 if TYPE_CHECKING:
-    from matplotlib.animation import FuncAnimation
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
@@ -80,23 +79,6 @@ def draw_learning(maps: Sequence[dict[str, Any]]) -> Figure:
     _add_scale(figure, image, axes)
     _add_title(figure, maps[0], 200)
     return figure
-
-
-@style.styled()
-def animate_learning(maps: Sequence[dict[str, Any]]) -> FuncAnimation:
-    """The same maps one after another: `.to_jshtml()` in a notebook, `.save("maps.gif")` on disk."""
-    from matplotlib.animation import FuncAnimation
-
-    figure, axes = style.subplots(figsize=(4.4, 3.9))
-    image = attention_map.draw(axes, maps[0])
-    _add_scale(figure, image, axes)
-
-    def show(frame: int) -> list[Any]:
-        image.set_data(maps[frame]["weights"])
-        return [image, axes.set_title(learned(maps[frame]), loc="left")]
-
-    show(0)
-    return FuncAnimation(figure, show, frames=len(maps), interval=600)
 
 
 def learned(attention: dict[str, Any]) -> str:
