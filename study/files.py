@@ -7,7 +7,6 @@ take no more than a limit; and no writer goes through a link to another file.
 
 from __future__ import annotations
 
-import errno
 import gc
 import json
 import os
@@ -86,15 +85,13 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
     The temporary file is a new one of an unguessable name, and is removed if the body raises.
 
     Raises:
-        OSError: the file cannot be written, or is a pipe or a device; `filename` is `path`.
+        OSError: the file cannot be written; `filename` is `path`.
     """
     # Forty characters: a name of 255 bytes leaves no room for a longer temporary one.
     temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}{SUFFIX}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.touch(exist_ok=False)
-        if path.exists() and not (path.is_file() or path.is_dir() or path.is_symlink()):
-            raise OSError(errno.EINVAL, "a pipe or a device")
         yield temporary
         if durable:
             with temporary.open("rb") as file:
@@ -205,10 +202,9 @@ def read_parquet(
             names = found.schema.to_arrow_schema().names
             if not 0 <= min(sizes) <= max(sizes) <= limit or not {*(columns or ())} <= {*names}:
                 raise ValueError(f"{max(sizes):,} bytes with columns {', '.join(names)}")
-            first = [group.column(0).statistics for group in groups] if split else []
-            chosen = [i for i, one in enumerate(first) if one and one.min == split] if split else range(len(groups))
-            kept = [name for name in repeated if name in names]
-            opened = parquet.ParquetFile(file, metadata=found, read_dictionary=kept)
+            opened = parquet.ParquetFile(file, metadata=found, read_dictionary=[n for n in repeated if n in names])
+            first = [group.column(0).statistics for group in groups]
+            chosen = [i for i, one in enumerate(first) if split is None or (one and one.min == split)]
             # One after another, without threads: half the memory.
             parts = [opened.read_row_groups([one], columns, use_threads=False) for one in chosen]
             table = pa.concat_tables(parts or [opened.read_row_groups([], columns)])
