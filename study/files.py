@@ -48,18 +48,14 @@ def is_text(text: str) -> bool:
     return not re.search("[\ud800-\udfff]", text)
 
 
-def local(text: str, kind: str = "file or folder") -> Path:
+def local(text: str) -> Path:
     """Return the file or folder on this machine that a text names. A leading ~ is the user's home.
-
-    Args:
-        text: the name.
-        kind: what it has to name, for the message.
 
     Raises:
         ValueError: it names none.
     """
     if not text or "\0" in text or "://" in text or not is_text(text):
-        raise ValueError(f"expected a {kind} on this machine, got {text[:80]!r}")
+        raise ValueError(f"expected a file or folder on this machine, got {text[:80]!r}")
     return Path(os.path.expanduser(text))
 
 

@@ -151,7 +151,7 @@ MISTAKES = [
     ("train --config /dev/zero", "/dev/zero"),
     ("train --overrides-json {", "--overrides-json: expected JSON"),
     ("train --overrides-json [1]", "--overrides-json: expected fields"),
-    ('train --overrides-json {"out":"a\\u0000b"}', "out: expected a folder on this machine"),
+    ('train --overrides-json {"out":"a\\u0000b"}', "out: expected a file or folder on this machine"),
     ("train --overrides-json " + '{"a":' * 9999 + "1" + "}" * 9999, "--overrides-json: "),
     ("translate run \udcff", "expected UTF-8 text"),
     ("translate run", "SENTENCE: expected a sentence or --align"),
