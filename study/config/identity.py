@@ -2,7 +2,8 @@
 
 Left out are None, every field at the default it was introduced with (so that adding a field later leaves old
 identities alone), the seed (kept apart, so that seeds of one arm share a hash), and what does not decide a
-number: folders, devices, workers, logging. So the default of a field never changes.
+number: folders, devices, workers, logging. A default that is ever changed keeps its old value here through
+`json_schema_extra={"introduced": value}` on the field.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import json
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from study.config.experiment import Experiment
 
@@ -60,5 +62,10 @@ def _collect(section: BaseModel, prefix: str, kept: dict[str, Any]) -> None:
             continue
         if isinstance(value, BaseModel):
             _collect(value, f"{dotted}.", kept)
-        elif dotted in ALWAYS or (value is not None and value != field.default):
+        elif dotted in ALWAYS or (value is not None and value != _introduced(field)):
             kept[dotted] = value
+
+
+def _introduced(field: FieldInfo) -> Any:
+    extra = field.json_schema_extra
+    return extra["introduced"] if isinstance(extra, dict) and "introduced" in extra else field.default

@@ -88,3 +88,11 @@ def test_a_new_field_at_its_default_leaves_old_identities_alone() -> None:
 
     assert with_training(Newer()) == GOLDEN["recurrent"]
     assert len({with_training(Newer()), with_training(Newer(decay=0.1)), with_training(Newer(window=3))}) == 3
+
+
+def test_a_changed_default_keeps_old_identities_through_the_introduced_one() -> None:
+    class Changed(Training):
+        steps: int = Field(3000, json_schema_extra={"introduced": 1500})
+
+    assert with_training(Changed(steps=1500)) == GOLDEN["recurrent"]
+    assert with_training(Changed()) == with_training(Training(steps=3000))
