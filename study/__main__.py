@@ -97,8 +97,7 @@ def _explained(problem: Exception) -> tuple[str, int]:
     what = f"{type(problem).__name__}: {problem}".removesuffix(": ")[:300]
     if line := plugins.line_of(problem):
         return f"{line}: {what}. Correct this line; `study check` tests the file", 2
-    modules = [frame.f_globals.get("__name__", "") for frame, _ in traceback.walk_tb(problem.__traceback__)]
-    if (own := plugins.running()) and any(name.startswith(("study.attention", "study.models")) for name in modules):
+    if own := plugins.running():
         return f"{' or '.join(own)}: expected a mechanism that fits, got {what}. `study check` finds the mistake", 2
     return (
         f"error of the program, in {Path(where.filename).name}:{where.lineno}: {what}. Please report it with your "

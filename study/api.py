@@ -132,8 +132,6 @@ def compare(
     """
     import pandas as pd
 
-    if isinstance(models, str) or not isinstance(models, Iterable):
-        raise InputError(f"models: expected a list of runs, got {models!r}. Put it in brackets.")
     found = [model if isinstance(model, Run) else load(model, runs=runs) for model in models]
     if not found:
         raise InputError("models: expected runs, got none. Name one or more.")
@@ -299,8 +297,6 @@ class Run:
         Raises:
             InputError: the run has no model, the sentence is empty or too long, or the model has no such place.
         """
-        if beam is not None and (type(beam) is not int or beam < 1):
-            raise InputError(f"beam: expected a whole number from 1, got {beam!r}.")
         with _threads_kept():
             from study.training import translation
 

@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).parents[1]
 """Folder above the package: the checkout, whose `results`, `sweeps` and `docs` a wheel does not have."""
-SUFFIX = ".tmp"
-TEMPORARY = re.compile(r"\..*\.[0-9a-f]{8}\.tmp")
-"""Names of temporary files. Nobody else's files have such names."""
+SUFFIX = ".study.tmp"
+"""Ending of temporary files. Nobody else's files have such names."""
 LARGEST = 2**28
 """Bytes of a file that is read, where nothing smaller is said."""
 LARGEST_TABLE = 2**33
@@ -50,18 +49,14 @@ def is_text(text: str) -> bool:
     return not re.search("[\ud800-\udfff]", text)
 
 
-def local(text: str, kind: str = "file or folder") -> Path:
+def local(text: str) -> Path:
     """Return the file or folder on this machine that a text names. A leading ~ is the user's home.
-
-    Args:
-        text: the name.
-        kind: what it has to name, for the message.
 
     Raises:
         ValueError: it names none.
     """
     if not text or "\0" in text or "://" in text or not is_text(text):
-        raise ValueError(f"expected a {kind} on this machine, got {text[:80]!r}")
+        raise ValueError(f"expected a file or folder on this machine, got {text[:80]!r}")
     return Path(os.path.expanduser(text))
 
 
@@ -95,7 +90,7 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.touch(exist_ok=False)
         if path.exists() and not (path.is_file() or path.is_dir() or path.is_symlink()):
-            raise OSError(errno.EINVAL, "a pipe or a device")
+            raise OSError(errno.EINVAL, "a pipe or a device")  # root would put a file in the place of /dev/null
         yield temporary
         if durable:
             with temporary.open("rb") as file:
@@ -206,10 +201,9 @@ def read_parquet(
             names = found.schema.to_arrow_schema().names
             if not 0 <= min(sizes) <= max(sizes) <= limit or not {*(columns or ())} <= {*names}:
                 raise ValueError(f"{max(sizes):,} bytes with columns {', '.join(names)}")
-            first = [group.column(0).statistics for group in groups] if split else []
-            chosen = [i for i, one in enumerate(first) if one and one.min == split] if split else range(len(groups))
-            kept = [name for name in repeated if name in names]
-            opened = parquet.ParquetFile(file, metadata=found, read_dictionary=kept)
+            opened = parquet.ParquetFile(file, metadata=found, read_dictionary=[n for n in repeated if n in names])
+            first = [group.column(0).statistics for group in groups]
+            chosen = [i for i, one in enumerate(first) if split is None or (one and one.min == split)]
             # One after another, without threads: half the memory.
             parts = [opened.read_row_groups([one], columns, use_threads=False) for one in chosen]
             table = pa.concat_tables(parts or [opened.read_row_groups([], columns)])
@@ -227,7 +221,7 @@ def unwritable(folder: Path, problem: OSError) -> InputError:
 
 def leftovers(folder: Path) -> list[Path]:
     """Return the temporary files in a folder. Remove them only if no process writes there."""
-    return [path for path in folder.glob(f".*{SUFFIX}") if TEMPORARY.fullmatch(path.name)]
+    return list(folder.glob(f".*{SUFFIX}"))
 
 
 def _opened(path: Path, below: Path | None) -> BinaryIO:

@@ -12,12 +12,15 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from study.errors import InputError
+
+if TYPE_CHECKING:
+    from study.corpora import Section
 
 Goal = Literal["maximize", "minimize"]
 Need = Literal["alignment", "attends", "contrasts", "heads"]
@@ -157,24 +160,6 @@ EDGE = 0.01
 """Within this share of a score's range from its floor or ceiling, a score is saturated."""
 
 
-class Corpus(Protocol):
-    """Facts about a corpus that decide which scores its runs have."""
-
-    @property
-    def name(self) -> str:
-        """Name in `data.name`."""
-
-    @property
-    def scored(self) -> tuple[str, ...]:
-        """The scored splits: `valid`, then the test splits, the deciding one first."""
-
-    def offers(self, split: str) -> frozenset[str]:
-        """Return those of alignment, attends and contrasts that a split has."""
-
-    def subsets(self, split: str) -> Collection[str]:
-        """Return the names of the subsets of a split that have scores of their own."""
-
-
 def with_parts(kind: Kind) -> tuple[str, ...]:
     """Return the scores that have subsets of a kind."""
     return tuple(name for name, metric in METRICS.items() if kind in metric.parts)
@@ -231,7 +216,7 @@ def decimals(name: str) -> int:
     return metric_of(name).decimals
 
 
-def names(corpus: Corpus) -> list[str]:
+def names(corpus: Section) -> list[str]:
     """Return every `split/score` of a run on a corpus."""
     found = []
     for split in corpus.scored:
@@ -241,7 +226,7 @@ def names(corpus: Corpus) -> list[str]:
     return found
 
 
-def check(name: str, goal: str | None, corpora: Iterable[Corpus]) -> Goal:
+def check(name: str, goal: str | None, corpora: Iterable[Section]) -> Goal:
     """Return the goal of the metric `name` (`split/score` or `split/score/subset`) for runs on these corpora.
 
     Raises:
@@ -257,19 +242,17 @@ def check(name: str, goal: str | None, corpora: Iterable[Corpus]) -> Goal:
     return found
 
 
-def check_claimed(name: str, corpus: Corpus) -> None:
+def check_claimed(name: str, corpus: Section) -> None:
     """Refuse the name of a metric or diagnostic that no run on a corpus has, as a claim gives it.
 
     Raises:
         InputError: says what was expected.
     """
-    if name.startswith(LEFT) and name.removeprefix(LEFT) not in SITES:
-        raise InputError(f"{name}: no such site. The sites are {', '.join(SITES)}.")
-    if not is_diagnostic(name) or name.count("/") < 2:
+    if not is_diagnostic(name):
         _check(name, corpus, "")
 
 
-def _check(name: str, corpus: Corpus, field: str) -> None:
+def _check(name: str, corpus: Section, field: str) -> None:
     """Refuse a score that no run on a corpus has."""
     split, score, subset = [*name.split("/", 2), "", ""][:3]
     known = names(corpus)

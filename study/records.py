@@ -13,7 +13,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -277,30 +277,16 @@ def incomplete(record: Record, splits: Iterable[str]) -> str | None:
     """
     if record.status != "finished":
         return None
-    scored = [score.split for score in record.scores]
-    return lacking(dict(flat(record.config)), [point.get("step") for point in record.history], scored, splits)
-
-
-def lacking(
-    fields: Mapping[str, Any], steps: Sequence[Any], scored: Container[str], splits: Iterable[str]
-) -> str | None:
-    """Return the same from parts of a finished run.
-
-    Args:
-        fields: fields of its configuration by dotted name.
-        steps: the steps of its history.
-        scored: the splits that it has scores of.
-        splits: those that its corpus scores.
-    """
+    fields, steps = dict(flat(record.config)), [point.get("step") for point in record.history]
     total, every = fields["training.steps"], fields["training.validate_every"]
     if fields.get("pruning.question") not in (None, *TRAINING):  # the history is that of the run that it prunes
         total = fields.get("pruning.base_steps") or total
     due = [*range(every, total, every), total]
-    if list(steps) != due:
+    if steps != due:
         missing = sorted({*due} - {*steps})
         what = f"none at {missing[0]}" if missing else "others"
         return f"history: expected {len(due)} validations up to step {total}, got {what}"
-    lost = [split for split in splits if split not in scored]
+    lost = [split for split in splits if split not in {score.split for score in record.scores}]
     return f"scores: expected the split {lost[0]}, got none" if lost else None
 
 
@@ -355,7 +341,11 @@ def parse(tree: Any, where: str) -> Record:
     except ValidationError as error:
         remedy = "The record was changed by hand, or another program wrote it: restore it."
         raise InputError(f"{where}: {first_error(error)}. {remedy}") from None
-    plugins.check_resolved(record.config, where)
+    for name, value in flat(record.config):
+        if isinstance(value, str) and plugins.FILE.fullmatch(value):  # only a user names files of code
+            raise InputError(
+                f"{where}: config.{name}: expected a mechanism and its SHA-256, got {value!r}. Restore it."
+            )
     return record
 
 

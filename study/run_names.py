@@ -102,10 +102,8 @@ def find(run: str, runs: Path) -> tuple[Store, str]:
                 raise InputError(f"{run}: expected one run, got {len(found)}: {_some(found)}. Give more of the id.")
             if found:
                 return store, found[0]
-    if any((place / identity).is_dir() for place in (runs, Path())):
-        raise InputError(f"{run}: no record yet. The run is in progress, or was interrupted.")
-    if identity != run:
-        raise InputError(f"{run}: expected a run that has a record, got {identity}, which has not run. Train it first.")
+    if identity != run or (runs / run).is_dir() or folder.is_dir():
+        raise InputError(f"{run}: expected a run that has a record, got {identity}, which has none. Train it first.")
     near = difflib.get_close_matches(run, [name for _, known in ids for name in known], LISTED, 0.3)
     hint = f"The nearest: {_some(near)}. " if near else ""
     places = " and ".join(str(store.folder) for store in there) or runs

@@ -155,13 +155,10 @@ def score_split(
     _paired(hypotheses, references)
     lengths = [source_length(pair.source) for pair in pairs]
     buckets = {f"length {low}-{high}": [low <= length <= high for length in lengths] for low, high in LENGTHS}
-    parts: list[tuple[str | None, list[int], Iterable[str]]] = [(None, list(range(len(pairs))), METRICS)]
-    parts += [(name, rows, BY_LENGTH) for name, rows in named_rows(buckets)]
-    parts += [(name, rows, OF_SUBSETS) for name, rows in named_rows(members)]
     scores = []
-    for subset, rows, metrics in parts:
+    for subset, rows in _parts(len(pairs), buckets | dict(members or {})):
         some, theirs = [hypotheses[i] for i in rows], [references[i] for i in rows]
-        for metric in metrics:
+        for metric in METRICS if subset is None else BY_LENGTH if subset in buckets else OF_SUBSETS:
             value, signature = METRICS[metric](some, theirs)
             scores.append(
                 Score(split=split, metric=metric, value=value, n=len(some), subset=subset, signature=signature)
@@ -195,7 +192,7 @@ def score_nll(
     """
     lengths, scores = [source_length(pair.source) for pair in pairs], []
     tokens = [_ngrams("", pair.target)[0][1] + 1 for pair in pairs] if nll is not None else []
-    for subset, rows in [(None, list(range(len(pairs)))), *named_rows(members)]:
+    for subset, rows in _parts(len(pairs), members):
         some = [nll[row] for row in rows] if nll is not None else None
         each = some and [value / tokens[row] for row, value in zip(rows, some, strict=True)]
         found = {"nll_per_token_by_length": each and slope([lengths[row] for row in rows], each)}
@@ -216,7 +213,7 @@ def score_calibrated(
     A model that was trained with label smoothing is less certain than it could be, and its NLL pays for that.
     """
     scores, signature = [], f"temperature:{temperature:g}|fitted:valid|version:1"
-    for subset, rows in [(None, list(range(n))), *named_rows(members)]:
+    for subset, rows in _parts(n, members):
         value = None if nll is None else math.fsum(nll[row] for row in rows) / len(rows)
         facts = {"split": split, "metric": "nll_calibrated", "subset": subset}
         scores.append(Score(**facts, value=value, n=len(rows), signature=signature))
@@ -230,10 +227,10 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float | None:
     return math.fsum((a - middle) * b for a, b in zip(x, y, strict=True)) / spread if spread else None
 
 
-def named_rows(members: Members | None) -> list[tuple[str, list[int]]]:
-    """Return the subsets that are large enough for scores, each with the places of its sentences."""
+def _parts(n: int, members: Members | None) -> list[tuple[str | None, list[int]]]:
+    """Return the whole of n sentences and the subsets that are large enough for scores, each with its places."""
     found = [(name, [i for i, belongs in enumerate(some) if belongs]) for name, some in (members or {}).items()]
-    return [(name, rows) for name, rows in found if len(rows) >= SMALLEST_BUCKET]
+    return [(None, list(range(n))), *((name, rows) for name, rows in found if len(rows) >= SMALLEST_BUCKET)]
 
 
 def _paired(hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -136,10 +136,6 @@ class Store:
         found = self.table(RUNS, CORE).to_pylist() if self.published else self._trees()
         return {row["id"]: row for row in found}
 
-    def digest(self, identity: str) -> str:
-        """Return the SHA-256 that the text of a published record had."""
-        return str(self.facts[identity]["sha256"])
-
     def text(self, identity: str) -> str:
         """Return the canonical text of a record, byte for byte as the run wrote it.
 
@@ -309,9 +305,8 @@ class Store:
         return self.folder / identity / "record.json"
 
     def _models(self, identity: str) -> list[Path]:
-        if self.published:
-            return sorted((self.folder / MODELS).glob(f"{identity}.pt*"))
-        return [path] if (path := self._file(identity).with_name(MODEL)).is_file() else []
+        folder, name = (MODELS, f"{identity}.pt*") if self.published else (identity, MODEL)
+        return sorted((self.folder / folder).glob(name))
 
     def _published(self, identity: str, name: str) -> bytes | None:
         """Return a file of a published run, made from the rows of a table."""

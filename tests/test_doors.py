@@ -14,7 +14,7 @@ DOORS = {  # all may import files, which helps to read and write
     "files": "errors",
     "schema": "",
     "attention_map": "",
-    "metrics": "errors",
+    "metrics": "corpora errors",  # corpora as a type alone
     "corpora": "schema errors",
     "config": "corpora schema errors",
     "records": "config errors",

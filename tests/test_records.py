@@ -42,13 +42,11 @@ def test_nan_and_infinity_become_null():
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"schema_version": 0}, "schema_version: expected 1 to 2, got 0"),
         ({"schema_version": True}, "schema_version: expected 1 to 2, got True"),
         ({"schema_version": 99}, r"schema_version: expected 1 to 2, got 99\. Restore the record, or use the program"),
         ({"surplus": 1}, "surplus: .*changed by hand"),
-        ({"status": "done"}, "status: "),
         ({"scores": [{"split": "test"}]}, r"scores\.0\.metric: "),
-        ({"seed": float("nan")}, "seed: "),
+        ({"config": {"score": "theirs.py:Score"}}, r"config\.score: expected a mechanism"),
     ],
 )
 def test_what_is_no_record_is_refused_with_file_and_field(tmp_path, change, said):
@@ -68,17 +66,9 @@ def test_a_record_of_version_1_is_migrated(tmp_path):
 
 def test_what_cannot_be_looked_at_is_not_missing(tmp_path):
     (tmp_path / "file").touch()
-    (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "run").mkdir()
+    assert [records.state(tmp_path / name) for name in ("absent", "run")] == ["missing"] * 2
     os.mkfifo(tmp_path / "run" / "record.json")
-    for path, reason in (
-        (tmp_path / "file", "Not a directory"),
-        (tmp_path / "loop", "cannot be read"),
-        (tmp_path / ("a" * 300), "File name too long"),
-        (tmp_path / "run", "got a pipe"),
-    ):
+    for name, reason in (("file", "Not a directory"), ("run", "got a pipe")):
         with pytest.raises(InputError, match=reason):
-            records.state(path)
-    assert records.state(tmp_path / "absent") == "missing"
-    (tmp_path / "empty").mkdir()
-    assert records.state(tmp_path / "empty") == "missing"
+            records.state(tmp_path / name)

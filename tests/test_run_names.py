@@ -42,10 +42,10 @@ def test_a_name_that_fits_no_run_or_several_is_one_line_with_the_nearest_ids(tin
         "grammar-recurrent": rf"expected one run, got 2: {bilinear.parent.name}, {dot.parent.name}\.",
         PUBLISHED: rf"expected one run, got 2: {PUBLISHED}-s1, {PUBLISHED}-s2\. Give more",
         f"{PUBLISHED}-s3": rf"no such run in .* The nearest: .*{PUBLISHED}-s",
-        "half": "no record yet",
+        "half": "which has none",
         "quickstart/17": "expected a number from 1 to 16, got 17",
         "quick/1": "there is no sweep",
-        f"{tiny.spec.path}/3": "which has not run",
+        f"{tiny.spec.path}/3": "which has none",
         "last": "expected a folder with runs",
     }.items():
         with pytest.raises(InputError, match=problem):

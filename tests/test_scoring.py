@@ -11,25 +11,15 @@ REFERENCES = ["The dog sleeps.", "The old man saw the dog.", "a b c d e", "nothi
 
 
 def test_bleu_and_chrf_are_sacrebleus_with_its_signature():
-    bleu, chrf = scoring.bleu(HYPOTHESES, REFERENCES), scoring.chrf(HYPOTHESES, REFERENCES)
-    assert bleu.value == sacrebleu.corpus_bleu(HYPOTHESES, [REFERENCES], force=True).score
-    assert chrf.value == sacrebleu.corpus_chrf(HYPOTHESES, [REFERENCES]).score
+    draw = random.Random(1)
+    words = ["the", "Dog", "sees,", "a", "cat.", "$3.5"]
+    texts = [" ".join(draw.choices(words, k=draw.randrange(9))) for _ in range(200)]
+    for hypotheses, references in ((HYPOTHESES, REFERENCES), (texts, texts[::-1]), ([""] * len(texts), texts)):
+        bleu, chrf = scoring.bleu(hypotheses, references), scoring.chrf(hypotheses, references)
+        assert bleu.value == sacrebleu.corpus_bleu(hypotheses, [references], force=True).score
+        assert chrf.value == sacrebleu.corpus_chrf(hypotheses, [references]).score
     assert bleu.signature == f"nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:{sacrebleu.__version__}"
     assert chrf.signature.startswith("nrefs:1|case:mixed|eff:yes|nc:6|nw:0|space:no|version:")
-
-
-def test_bleu_of_any_texts_is_that_of_sacrebleu():
-    draw = random.Random(1)
-    texts = [
-        " ".join(draw.choices(["the", "Dog", "sees,", "a", "cat.", "$3.5"], k=draw.randrange(9))) for _ in range(200)
-    ]
-    for hypotheses in (texts, texts[::-1], ["", *texts[:-1]], [""] * len(texts)):
-        theirs = sacrebleu.corpus_bleu(hypotheses, [texts], force=True).score
-        assert scoring.bleu(hypotheses, texts).value == theirs
-        assert (
-            scoring.bleu(hypotheses[40:], texts[40:]).value
-            == sacrebleu.corpus_bleu(hypotheses[40:], [texts[40:]]).score
-        )
 
 
 def test_exact_match_strips_the_ends_only():

@@ -119,10 +119,10 @@ def _kinds(base: type[Part]) -> list[type[Part]]:
 def _module(plugin: plugins.Plugin) -> ModuleType:
     """Return the module that a user's own file makes. It is run once in a process."""
     plugins.check_allowed(plugin)
-    module = ModuleType(plugins.MODULE + plugins.digest(plugin.text))
+    module = ModuleType(plugins.MODULE + plugin.digest)
     if module.__name__ in sys.modules:
         return sys.modules[module.__name__]
-    file = module.__file__ = plugins.place(plugin)
+    file = module.__file__ = plugin.path
     linecache.cache[file] = (len(plugin.text), None, plugin.text.splitlines(keepends=True), file)
     sys.modules[module.__name__] = module
     try:

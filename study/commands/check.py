@@ -53,7 +53,7 @@ def main(argv: Sequence[str]) -> int:
 
     torch.set_num_threads(1)  # the models are small
     own = Part.named(plugin.value)
-    print(f"{plugin.name}, a value of {own.axis} ({plugins.place(plugin)}:{inspect.getsourcelines(own)[1]})")
+    print(f"{plugin.name}, a value of {own.axis} ({plugin.path}:{inspect.getsourcelines(own)[1]})")
     failed = 0
     for found in check(own.axis, plugin.value):
         print("fail " if found.problem else "ok   ", found.name, flush=True)

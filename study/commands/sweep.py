@@ -24,7 +24,7 @@ from pathlib import Path
 
 from study import records
 from study.commands.options import SHARED, Parser, natural, positive, program, runs_folder
-from study.config import account, plugins, scientific
+from study.config import plugins, scientific
 from study.errors import INSTALL, InputError
 from study.run_names import published, sweep_file
 from study.store import Store
@@ -95,7 +95,8 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
     for line in status.inapplicable(spec, cells):
         print(line)
     if todo.tasks:
-        plugins.check_every(value for task in todo.tasks for value in scientific(task.experiment).values())
+        for plugin in plugins.among(value for task in todo.tasks for value in scientific(task.experiment).values()):
+            plugins.check_allowed(plugin)
         if importlib.util.find_spec("torch") is None:
             raise InputError("torch: not installed, and training needs it. " + INSTALL.format("train"))
         places.write(spec, out)
@@ -103,8 +104,6 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
 
         for line in planning.power_lines(spec, out):
             print(line)
-        if address := account.project_address():
-            print(f"W&B: {address}", flush=True)
     if args.engine == "local" or not todo.tasks:
         code = engine.run(job, resources.here())
     elif args.engine == "slurm":

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import urllib.request
-
 PROJECT = "attention-ablation"
 """W&B project of all runs, unless another is asked for."""
 OF_A_SWEEP = ("WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")
@@ -13,23 +10,6 @@ OF_A_PROCESS = ("WANDB_SERVICE", "WANDB_RUN_ID", *OF_A_SWEEP)
 """Those that belong to one process and must not reach the processes that it starts."""
 OF_A_RUN = ("WANDB_RUN_ID", *OF_A_SWEEP, "WANDB_RUN_GROUP", "WANDB_TAGS")
 """Those that name a run and what it belongs to."""
-
-
-def project_address() -> str | None:
-    """Return the address of the project that runs go to if W&B is to be online; None if it cannot be asked."""
-    if os.environ.get("WANDB_MODE") != "online":
-        return None
-    try:
-        import wandb
-
-        if not signed_in():
-            return None
-        host = str(wandb.setup().settings.base_url)
-        urllib.request.urlopen(host, timeout=5).close()  # the client itself would try for minutes
-        entity = os.environ.get("WANDB_ENTITY") or wandb.Api().default_entity
-        return f"{wandb.setup().settings.app_url}/{entity}/{os.environ.get('WANDB_PROJECT') or PROJECT}"
-    except Exception:  # each run says what is wrong
-        return None
 
 
 def signed_in() -> bool:

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Any, Self
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from study.config import mechanisms as table
 from study.config.mechanisms import MAPS, SCORE, Choice, chosen
@@ -180,21 +180,22 @@ def check(problems: Iterable[str]) -> None:
         raise ValueError(problem)
 
 
+def foreign(section: BaseModel, *axes: str) -> Iterable[str]:
+    """Refusals of options that the chosen values of these axes do not take."""
+    for axis in axes:
+        value, rows = getattr(section, axis), table.AXES[axis]
+        for option in dict.fromkeys(option for row in rows.values() for option in row.options):
+            default = type(section).model_fields[option].default
+            if option not in rows[value].options and getattr(section, option) != default:
+                owners = " or ".join(name for name, row in rows.items() if option in row.options)
+                yield f"{option}: expected {axis} {owners}, got {axis} {value}. Remove it."
+
+
 def _alone(site: Attention) -> Iterable[str]:
     """Refusals of options that a mechanism does not use, and of mechanisms that mean nothing together."""
-    for axis in ("score", "logits", "reach"):
-        value = getattr(site, axis)
-        for option in dict.fromkeys(option for row in table.AXES[axis].values() for option in row.options):
-            default = type(site).model_fields[option].default
-            if option not in table.AXES[axis][value].options and getattr(site, option) != default:
-                owners = " or ".join(table.AXES[axis].taking(option))
-                yield f"{option}: expected {axis} {owners}, got {axis} {value}. Remove it."
-    score, maps, weights, values = (
-        SCORE[site.score],
-        MAPS[site.maps],
-        table.WEIGHTS[site.weights],
-        table.VALUES[site.values],
-    )
+    yield from foreign(site, "score", "logits", "reach")
+    score, maps, values = SCORE[site.score], MAPS[site.maps], table.VALUES[site.values]
+    weights = table.WEIGHTS[site.weights]
     output, combine, reach = table.OUTPUT[site.output], table.COMBINE[site.combine], table.REACH[site.reach]
     scale_name = site.scale or score.scale
     scale, keyed, norm = table.SCALE[scale_name], "key" in score.reads, site.norm != "none"

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
@@ -29,6 +29,8 @@ from study.config import plugins
 @dataclass(frozen=True)
 class Facts:
     """Facts about one value of an axis. Every axis has a kind of its own with further facts."""
+
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     formula: str = ""
     source: str = ""
@@ -286,16 +288,12 @@ class Axis(dict[str, Row]):
         Raises:
             ValueError: a fact that rows of this axis do not have, or of another type.
         """
-        kind = type(next(iter(self.values())))
-        known = [declared.name for declared in fields(kind)]
-        if unknown := sorted(facts.keys() - set(known)):
-            raise ValueError(f"{where}: no such fact: {unknown[0]}. The facts are {', '.join(known)}")
+        kind = TypeAdapter(type(next(iter(self.values()))))
         try:
-            row = TypeAdapter(kind).validate_json(json.dumps(dict(facts), default=repr), strict=True)
+            row = kind.validate_json(json.dumps(dict(facts), default=repr), strict=True)
         except ValidationError as error:
             first = error.errors()[0]
-            name = ".".join(str(part) for part in first["loc"])
-            raise ValueError(f"{where}.{name}: {first['msg']}, got {first['input']!r}") from None
+            raise ValueError(f"{where}.{first['loc'][0]}: {first['msg']}, got {first['input']!r}") from None
         if not row.formula:
             raise ValueError(f"{where}.formula: expected the equation as a text, such as formula='q·k', got ''")
         return row
@@ -303,10 +301,6 @@ class Axis(dict[str, Row]):
     def those(self, fact: Callable[[Row], Any]) -> tuple[str, ...]:
         """Return the names of the rows for which a fact is true."""
         return tuple(name for name, row in self.items() if fact(row))
-
-    def taking(self, option: str) -> tuple[str, ...]:
-        """Return the names of the rows that take an option."""
-        return self.those(lambda row: option in row.options)
 
     @property
     def described(self) -> str:
@@ -536,7 +530,7 @@ class Choice:
         if AXES[self.axis].extensible and plugins.is_own(value):
             assert AXES[self.axis][value]
             return plugins.read(value).value
-        raise PydanticKnownError("literal_error", {"expected": " or ".join(map(repr, self.names))})
+        raise PydanticKnownError("literal_error", {"expected": ", ".join(self.names)})
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> CoreSchema:
         """Accept the values and nothing else."""

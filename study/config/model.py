@@ -8,9 +8,9 @@ from pydantic import Field, model_validator
 
 from study.config import mechanisms as table
 from study.config import refusals
-from study.config.attention import check
+from study.config.attention import check, foreign
 from study.config.mechanisms import AXES, DERIVED, MEMORY, MIXING, Choice, chosen
-from study.config.sites import RecurrentSites, Sites, TransformerSites, without_unused_scores
+from study.config.sites import RecurrentSites, Sites, TransformerSites
 from study.schema import Frozen, Layers, Size
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
@@ -58,12 +58,9 @@ class Recurrent(Frozen):
             object.__setattr__(self, "encoder_width", self.width)
         if self.bidirectional and self.memory_width % 2:
             raise ValueError(f"encoder_width: expected an even width (bidirectional), got {self.memory_width}.")
-        if self.input_feeding and "input_feeding" not in table.DECODER[self.decoder].options:
-            raise ValueError(
-                f"input_feeding: expected decoder luong, got {self.decoder}, which always has it. Remove it."
-            )
         if table.INIT[self.init].one_width and self.memory_width != self.width:
             raise ValueError(f"encoder_width: expected {self.width} with init {self.init}, got {self.memory_width}.")
+        check(foreign(self, "memory", "decoder"))
         _derive(self, "memory", self.memory_width)
         _resolve(self, self.attention, self.memory_width)
         return self
@@ -115,20 +112,16 @@ class Transformer(Frozen):
 
     @model_validator(mode="before")
     @classmethod
-    def _sites_that_are(cls, given: Any) -> Any:
+    def _replaced_site(cls, given: Any) -> Any:
         """Refuse fields of encoder_self where something else mixes the tokens (None is how a record has the site)."""
-        if not isinstance(given, dict) or not isinstance(sites := given.get("attention"), dict):
-            return given
-        mixing = MIXING.find(given.get("mixing"))
-        attends = mixing is None or mixing.attends
-        if not attends and sites.get("encoder_self"):
-            raise ValueError(
-                f"attention.encoder_self: expected no fields, because mixing {given['mixing']} replaces it, got "
-                f"{sites['encoder_self']!r:.80}."
-            )
-        others = ("encoder_self", "decoder_self") if attends else ("decoder_self",)
-        slots = refusals.slots_of(given.get("memory") or "states", given.get("annotations"))
-        return given | {"attention": without_unused_scores(sites, slots, others)}
+        if isinstance(given, dict) and isinstance(sites := given.get("attention"), dict):
+            mixing = MIXING.find(given.get("mixing"))
+            if mixing and not mixing.attends and sites.get("encoder_self"):
+                raise ValueError(
+                    f"attention.encoder_self: expected no fields, because mixing {given['mixing']} replaces it, got "
+                    f"{sites['encoder_self']!r:.80}."
+                )
+        return given
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -141,6 +134,7 @@ class Transformer(Frozen):
             )
         if table.POSITIONS[self.positions].even_width and self.width % 2:
             raise ValueError(f"width: expected an even width with {self.positions} positions, got {self.width}.")
+        check(foreign(self, "memory", "mixing"))
         _derive(self, "memory", self.width)
         _derive(self, "mixing", self.width)
         if not MIXING[self.mixing].attends:
@@ -150,19 +144,10 @@ class Transformer(Frozen):
 
 
 def _derive(model: Recurrent | Transformer, axis: str, width: int) -> None:
-    """Fill in the options of a chosen value, which works on states of `width`.
-
-    Raises:
-        ValueError: an option is given, and another value is chosen.
-    """
-    value = getattr(model, axis)
-    for owner, row in AXES[axis].items():
-        for option in row.options:
-            given = getattr(model, option)
-            if value != owner and given is not None:
-                raise ValueError(f"{option}: expected {axis} {owner}, got {axis} {value}. Remove it.")
-            if value == owner and given is None:
-                object.__setattr__(model, option, table.derived(option, width))
+    """Fill in the options of a chosen value, which works on states of `width`."""
+    for option in AXES[axis][getattr(model, axis)].options:
+        if getattr(model, option) is None:
+            object.__setattr__(model, option, table.derived(option, width))
 
 
 def _resolve(model: Recurrent | Transformer, sites: Sites, memory_width: int) -> None:

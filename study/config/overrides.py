@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from pydantic import BaseModel, ValidationError
@@ -77,29 +76,19 @@ def experiment_from(*layers: Mapping[str, Any]) -> Experiment:
     tree: dict[str, Any] = {}
     for layer in layers:
         tree = merged(tree, nested(layer))
-    preset, below = tree.pop(PRESET, None), ""
-    if preset is not None:
-        tree, below = _over_preset(preset, tree)
+    if (preset := tree.pop(PRESET, None)) is not None:
+        tree = merged(nested(_preset(preset)), tree)
     try:
         return Experiment.model_validate(tree)
     except ValidationError as error:
-        raise InputError(one_line(error, tree) + below) from None
+        raise InputError(one_line(error, tree)) from None
 
 
 def _preset(name: Any) -> Mapping[str, Any]:
     """Return the dotted fields of a published model."""
     if not isinstance(name, str) or name not in TEXTBOOK:
-        raise InputError(f"{PRESET}: {_one_of(list(TEXTBOOK), name)}")
+        raise InputError(f"{PRESET}: expected {', '.join(TEXTBOOK)}, got {name!r:.80}.")
     return TEXTBOOK[name].overrides
-
-
-def _over_preset(name: Any, tree: dict[str, Any]) -> tuple[dict[str, Any], str]:
-    """Lay the tree over a textbook arm; return also the text to add to an error."""
-    arm, given = nested(_preset(name)), tree.get("model")
-    usual = arm["model"]["family"]
-    if isinstance(given, Mapping) and (family := given.get("family", usual)) != usual:
-        raise InputError(f"{FAMILY}: expected {usual}, the family of preset {name}, got {family!r}. Remove one.")
-    return merged(arm, tree), f" (preset {name} gives the other fields)"
 
 
 def family_of(overrides: Mapping[str, Any]) -> Any:
@@ -109,35 +98,26 @@ def family_of(overrides: Mapping[str, Any]) -> Any:
     return overrides.get(FAMILY, "recurrent")
 
 
+FIELD = re.compile(r"(?![\w.]+\.py: )([a-z_]\w*(?:\.\w+)*): ")
+"""Field at the beginning of a refusal, within the section that refuses; the file of a mechanism is none."""
+
+
 def one_line(error: ValidationError, given: Mapping[str, Any]) -> str:
-    """Return the first problem as `field: expected X, got Y. Remedy.`, and how many more there are.
+    """Return the first problem as one line: field, what was expected, what was given, remedy.
 
     Args:
         error: what pydantic found.
         given: the fields that the user gave, nested. A site that is not among them is left out of the name.
     """
-    problems = list(dict.fromkeys(_line(problem, given) for problem in error.errors()))
-    return problems[0] + (f" (and {len(problems) - 1} more)" if problems[1:] else "")
-
-
-FIELD = re.compile(r"(?![\w.]+\.py: )([a-z_]\w*(?:\.\w+)*): ")
-"""Field at the beginning of a refusal, within the section that refuses; the file of a mechanism is none."""
-
-
-def _line(problem: Any, given: Mapping[str, Any]) -> str:
+    problem: Any = error.errors()[0]
     parts = [str(part) for part in problem["loc"] if part not in TAGS]
-    kind, what = problem["type"], str(problem["msg"]).removeprefix("Value error, ")
-    if kind == "value_error" and (found := FIELD.match(what)):
-        parts, what = [*parts, *found[1].split(".")], what[found.end() :]
-    elif kind == "union_tag_invalid":
-        tag, kinds = UNIONS[parts[0]]
-        parts, what = [*parts, tag], _one_of(list(kinds), problem["ctx"]["tag"])
-    elif kind in ("model_type", "model_attributes_type", "dict_type", "union_tag_not_found"):
-        what = f"expected a section of fields, got {problem['input']!r}."
-    elif kind == "extra_forbidden":
+    what = expected(problem)
+    if problem["type"] == "extra_forbidden":
         what = _foreign(parts, given)
-    elif kind != "value_error":
-        what = expected(problem)
+    elif problem["type"] == "value_error":
+        what = str(problem["ctx"]["error"])
+        if found := FIELD.match(what):
+            parts, what = [*parts, *found[1].split(".")], what[found.end() :]
     if parts[:2] == ["model", "attention"] and len(parts) > 3:
         of_sites = [name.split(".")[2:] for name, _ in flat(given) if name.startswith("model.attention.")]
         if of_sites and parts[2] not in {name[0] for name in of_sites}:
@@ -146,40 +126,17 @@ def _line(problem: Any, given: Mapping[str, Any]) -> str:
 
 
 def _foreign(parts: list[str], given: Mapping[str, Any]) -> str:
-    """Return the message for an unknown field: the section that has it, or the nearest name."""
+    """Return the message for a field that a section lacks, with the kind of section that has it."""
     *above, name = parts
     tag, kinds = UNIONS.get(".".join(above), ("", {}))
     if owners := [kind for kind, section in kinds.items() if name in section.model_fields]:
         field = f"{above[0]}.{tag}"
         chosen = given.get(above[0], {}).get(tag, next(iter(kinds)))
         return f"expected with {field} {' or '.join(owners)}, got {chosen}. Remove it, or change {field}."
-    near = difflib.get_close_matches(name, {field for kind in kinds.values() for field in kind.model_fields}, n=1)
-    return f"no such field.{f' Did you mean {above[0]}.{near[0]}?' if near else ''} {LISTS_ALL}"
-
-
-KINDS = {"int": "an integer", "float": "a number", "finite": "a finite number", "bool": "true or false"}
-KINDS |= {"string": "a text", "tuple": "a list"}
-"""Beginning of a type of pydantic's errors ↦ what it expects."""
-LIMITS = {"ge": "from", "gt": "above", "le": "up to", "lt": "below"}
+    return f"no such field. {LISTS_ALL}"
 
 
 def expected(problem: Any) -> str:
     """Return an error of pydantic in the words `expected X, got Y`."""
-    kind, context, value = problem["type"], problem.get("ctx", {}), problem["input"]
-    if kind == "missing":
-        return "expected a value, got none. Give one."
-    if kind == "literal_error":
-        return _one_of([part.strip("' ") for part in re.split(r", | or ", context["expected"])], value)
-    words = [what for start, what in KINDS.items() if kind.startswith(start)]
-    words += [f"a number {what} {context[limit]:.15g}" for limit, what in LIMITS.items() if limit in context]
-    return f"expected {words[0]}, got {_shown(value)}." if words else f"{problem['msg']}, got {_shown(value)}."
-
-
-def _one_of(options: Sequence[str], value: Any) -> str:
-    near = difflib.get_close_matches(str(value), options, n=1)
-    among = " or ".join(filter(None, (", ".join(options[:-1]), options[-1])))
-    return f"expected {among}, got {_shown(value)}.{f' Did you mean {near[0]}?' if near else ''}"
-
-
-def _shown(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) or value is None else repr(value)[:80]
+    given = "none" if problem["type"] == "missing" else f"{problem['input']!r:.80}"
+    return f"{problem['msg'].replace('Input should be', 'expected')}, got {given}."

@@ -16,10 +16,6 @@ CUTTING = ("curve", *TRAINING)
 """Questions that remove heads in an order."""
 DEFAULTS = {"order": "gradient", "fraction": 0.5, "draws": 10, "penalty": 0.01, "gate_steps": 300}
 """Field ↦ its default, where it is used."""
-CUTS = "question curve, retrain or train_on"
-OWNERS = {"order": CUTS, "fraction": CUTS, "draws": "a curve of order random", "penalty": "order gates"}
-OWNERS |= {"gate_steps": "order gates", "base_steps": "question retrain or train_on"}
-"""Field ↦ what uses it."""
 
 
 class Pruning(Frozen):
@@ -69,13 +65,18 @@ class Pruning(Frozen):
     def _only_what_is_used(self) -> Self:
         cuts, order = self.question in CUTTING, self.order or DEFAULTS["order"]
         gates, curve = cuts and order == "gates", self.question == "curve"
-        used = {"order": cuts, "fraction": cuts, "draws": curve and order == "random", "penalty": gates}
-        used |= {"gate_steps": gates, "base_steps": self.question in TRAINING}
-        for name, use in used.items():
+        for name, owner, use in (
+            ("order", "question curve, retrain or train_on", cuts),
+            ("fraction", "question curve, retrain or train_on", cuts),
+            ("draws", "a curve of order random", curve and order == "random"),
+            ("penalty", "order gates", gates),
+            ("gate_steps", "order gates", gates),
+            ("base_steps", "question retrain or train_on", self.question in TRAINING),
+        ):
             given = getattr(self, name)
             if given is not None and not use:
                 got = f"{self.question} of order {self.order}" if self.order else self.question
-                raise ValueError(f"{name}: expected {OWNERS[name]}, got {got}. Remove it.")
+                raise ValueError(f"{name}: expected {owner}, got {got}. Remove it.")
             if given is None and use:
                 object.__setattr__(self, name, DEFAULTS.get(name))
         return self

@@ -22,18 +22,9 @@ MIXING = ("groups", "values", "value_width", "combine", "output")
 """Fields that decide how states of slots are mixed. All of these maps are linear and have no bias."""
 
 
-def slots_of(memory: Any, annotations: Any) -> int | None:
-    """Return the number of slots of a memory, of which neither field need be valid; None where the sentence decides."""
-    row = MEMORY.find(memory)
-    if row and "annotations" in row.options and str(annotations) == "1":
-        return 1
-    return row.slots if row else None
-
-
-def scores_matter(weights: Any, slots: int | None) -> bool:
-    """True if cross-attention depends on its scores. One slot alone has all the normalised weight."""
-    row = WEIGHTS.find(weights)
-    return slots is None or (slots == 1 and not (row and row.sums_to_one))
+def slots_of(memory: str, annotations: int | None) -> int | None:
+    """Return the number of slots of a memory; None where the sentence decides."""
+    return 1 if annotations == 1 else MEMORY[memory].slots
 
 
 def placed(site: Attention, name: str, memory: str, slots: int | None) -> Iterable[str]:
@@ -72,11 +63,11 @@ def unread(site: Attention, base: Mapping[str, Any]) -> Iterable[str]:
 
 
 def unused(site: Attention, base: Mapping[str, Any], memory: str, slots: int | None, *widths: int) -> Iterable[str]:
-    """Refusals of fields set at cross that change nothing, because its scores do not matter.
+    """Refusals of fields set at cross that change nothing: one slot alone has all the normalised weight.
 
     The values of the base arm pass, as a record has them.
     """
-    if site.whole or scores_matter(site.weights, slots):
+    if site.whole or slots is None or (slots == 1 and not WEIGHTS[site.weights].sums_to_one):
         return
     usual = {name: base.get(name, field.default) for name, field in type(site).model_fields.items()}
     for name in MIXING if slots == 0 else ():
@@ -90,9 +81,10 @@ def unused(site: Attention, base: Mapping[str, Any], memory: str, slots: int | N
     except ValueError:  # the base arm does not fit these widths, so something else had to be set
         return
     has = "no slot" if slots == 0 else "one slot, whose weight is always 1"
+    remedy = "Remove it, set it at other sites, or use memory states."
     for name in (*SCORING, "heads"):
         if (given := getattr(site, name)) != getattr(unset, name):
-            yield f"{name}: {given} has no effect: memory {memory} has {has}. Remove it, or use memory states."
+            yield f"{name}: {given} has no effect: memory {memory} has {has}. {remedy}"
 
 
 def in_transformer(site: Attention, name: str, width: int, value: str, split: bool) -> Iterable[str]:

@@ -12,7 +12,6 @@ from pydantic import Field, model_validator
 
 from study.config.attention import Attention
 from study.config.mechanisms import SCORE
-from study.config.refusals import SCORING, scores_matter
 from study.schema import Frozen
 
 
@@ -28,56 +27,15 @@ class Sites(Frozen):
         if not isinstance(given, dict):
             return given
         shared = {name: value for name, value in given.items() if name in Attention.model_fields}
-        laid = {name: value for name, value in given.items() if name not in Attention.model_fields}
+        laid = {name: value for name, value in given.items() if name not in shared}
         for site in cls.model_fields:
             if isinstance(own := given.get(site) or {}, dict):
-                laid[site] = cls._over_base(given, _set(shared), _set(own))
+                fields = {name: value for part in (shared, own) for name, value in part.items() if value is not None}
+                laid[site] = cls.BASE | fields
+                score = SCORE.find(fields.get("score"))
+                if score and score.content_free and "maps" not in fields:
+                    del laid[site]["maps"]
         return laid
-
-    @classmethod
-    def _over_base(cls, given: dict[str, Any], shared: dict[str, Any], own: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields of one site.
-
-        Drop inherited `maps` for a score that has none, unless no site uses them: then the site reports the error.
-        """
-        laid = {**cls.BASE, **shared, **own}
-        if _content_free(laid.get("score")) and "maps" not in own:
-            others = [given.get(site) for site in cls.model_fields]
-            scores = [(_set(o) if isinstance(o, dict) else {}).get("score", shared.get("score")) for o in others]
-            if "maps" not in shared or not all(map(_content_free, scores)):
-                del laid["maps"]
-        return laid
-
-
-def _content_free(score: Any) -> bool:
-    row = SCORE.find(score)
-    return row is not None and row.content_free
-
-
-def _set(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the given fields, without those left at None, which are derived."""
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def without_unused_scores(attention: dict[str, Any], slots: int | None, others: tuple[str, ...]) -> dict[str, Any]:
-    """The fields with those that decide scores at all sites given to the `others` alone, if they mean nothing at cross.
-
-    Args:
-        attention: fields for all sites, and sections of fields for one.
-        slots: number of slots that cross-attention looks at; None if the sentence decides.
-        others: the other sites.
-    """
-    cross = attention.get("cross") or {}
-    weights = cross.get("weights") or attention.get("weights") or "softmax" if isinstance(cross, dict) else ""
-    if scores_matter(weights, slots):
-        return attention
-    shared = {name: attention[name] for name in SCORING if attention.get(name) is not None}
-    rest = {name: value for name, value in attention.items() if name not in SCORING}
-    for site in others:
-        own = rest.get(site) or {}
-        if shared and isinstance(own, dict):
-            rest[site] = shared | _set(own)
-    return rest
 
 
 class RecurrentSites(Sites):

@@ -82,25 +82,13 @@ def setting(name: str, value: str) -> str:
 def label_words(label: str) -> tuple[str, ...]:
     """Return each setting of the label of an arm or facet in words."""
     tokens = (token.partition("=") for token in label.split())
-    return tuple(_once((name, setting(name, value)) for name, _, value in tokens))
+    return tuple(_once([setting(name, value) for name, _, value in tokens]))
 
 
-def _once(settings: Iterable[tuple[str, str]]) -> list[str]:
-    """Return each text once, and none that another one has: `4 annotations` and `additive width 16` stand for two.
-
-    Args:
-        settings: fields with their texts.
-    """
-    texts = dict(settings)
-    fields = {text: name.rpartition(".")[2] for name, text in texts.items()}
-
-    def whole(text: str) -> str:
-        for other, field in fields.items():
-            if text == f"{COUNTED.get(field, '')}s" or (field.startswith(f"{text}_") and other.startswith(f"{text} ")):
-                return other
-        return text
-
-    return list(dict.fromkeys(map(whole, texts.values())))
+def _once(texts: Sequence[str]) -> list[str]:
+    """Return each text once; `16 annotations` and `additive width 16` stand for `annotations` and `additive` too."""
+    longer = {word: text for text in texts if " " in text for word in text.split()}
+    return list(dict.fromkeys(longer.get(text, text) for text in texts))
 
 
 def defaults(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -143,7 +131,7 @@ def in_words(names: Iterable[str], config: Mapping[str, Any]) -> list[str]:
         place = f"{section.rpartition('.')[2]}." if SITES in name and len(beside) > 1 else ""
         return setting(place + field, str(tree[name]).lower() if isinstance(tree[name], bool) else str(tree[name]))
 
-    return _once((name, text(name)) for name in names)
+    return _once([text(name) for name in names])
 
 
 def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -24,6 +24,7 @@ from pathlib import Path
 from study import files, rows, scoring
 from study.analysis.runs import differences
 from study.config import Experiment, plugins
+from study.config.overrides import flat
 from study.config.words import arm_words
 from study.errors import InputError
 from study.publish import tables
@@ -105,7 +106,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
         left.unlink(missing_ok=True)
     if fresh or spec.name not in results.manifests:
         tables.add(results.root, [_new(one, working) for one in fresh], {spec.name: arms})
-    plugins.keep(results.root, (value for one in made.values() for value in plugins.values_of(one.config)))
+    plugins.keep(results.root, (value for one in made.values() for _, value in flat(one.config)))
     write_manifest(results.root, {spec.name: sweep})
     counts = Counter(record.status for record in made.values())
     by_state = {state: counts[state] for state in ("finished", "diverged", "failed")} | {"missing": len(missing)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import re
@@ -140,7 +141,9 @@ def parse(text: str) -> Any:
         ValueError: it is no YAML, has a key that is no text or a key twice, or a value that does not fit its tag.
     """
     try:
-        return yaml.load(text, Loader)
+        found = yaml.load(text, Loader)
+        json.dumps(found, default=str)  # refuses what contains itself
+        return found
     except Exception as problem:  # of the parser, and of the constructors of tags, which look values up and so on
         raise ValueError(" ".join(str(problem).split()) or type(problem).__name__) from None
 

@@ -24,7 +24,7 @@ def save_model(path: Path, experiment: Experiment, vocabulary: Vocabulary, lengt
     state = {name: tensor.cpu() for name, tensor in model.state_dict().items()}
     whole = {
         "config": experiment.model_dump(mode="json"),
-        "mechanisms": list(plugins.sources(scientific(experiment).values()).values()),
+        "mechanisms": [plugin.text for plugin in plugins.among(scientific(experiment).values())],
         "vocabulary": vocabulary.state,
         "lengths": lengths._asdict(),
         "state": state,

@@ -66,7 +66,6 @@ def read(content: bytes, where: str) -> Trained:
     try:
         whole = checkpoint.load(io.BytesIO(content))
         plugins.remember(whole.get("mechanisms", ()))
-        plugins.check_resolved(whole["config"], where)
         experiment = experiment_from(whole["config"])
         torch.set_num_threads(threads_for(experiment.model.width) or torch.get_num_threads())
         vocabulary = restore(experiment.data.tokens, whole["vocabulary"])
@@ -74,10 +73,8 @@ def read(content: bytes, where: str) -> Trained:
         model = build(experiment.model, len(vocabulary), experiment.seed, lengths)
         checkpoint.cut_to(model, whole.get("kept", {}))
         model.load_state_dict(whole["state"])
-    except plugins.NotAllowedError:
-        raise
     except InputError as problem:
-        raise InputError(f"{where}: expected a model of this version, got another ({problem})") from None
+        raise InputError(f"{where}: {problem}") from None
     except Exception:  # What a file that is something else can raise has no end.
         raise InputError(
             f"{where}: expected a model of this program, got another file. Name a run, or its model.pt."

@@ -37,6 +37,6 @@ def test_the_share_of_heads_that_cost_more():
 
 def test_units_and_metrics_of_prunings():
     assert (metrics.unit_of("test/cliff"), metrics.unit_of("test/bleu/kept 0.5")) == ("bleu",) * 2
-    for wrong in ("test/aer/kept 0.5", "test/bleu/kept 0.55", "test/bleu/one of mlp 0", "diagnostics/pruning/left/mlp"):
-        with pytest.raises(InputError, match=r"no such site|grammar has no "):
+    for wrong in ("test/aer/kept 0.5", "test/bleu/kept 0.55", "test/bleu/one of mlp 0"):
+        with pytest.raises(InputError, match="grammar has no "):
             metrics.check_claimed(wrong, Grammar())

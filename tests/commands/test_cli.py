@@ -143,12 +143,12 @@ MISTAKES = [
     ("train --config bad.yaml", "not a readable YAML file"),
     ("train --config absent.yaml", "absent.yaml"),
     ("train --config twice.yaml", "seed is given twice"),
-    ("train --config ring.yaml", "expected plain values, got the alias *model"),
+    ("train --config ring.yaml", "ring.yaml: not a readable YAML file: Circular reference detected"),
     ("train --config loop.yaml", "loop.yaml"),
     ("train --config /dev/zero", "/dev/zero"),
     ("train --overrides-json {", "--overrides-json: expected JSON"),
     ("train --overrides-json [1]", "--overrides-json: expected fields"),
-    ('train --overrides-json {"out":"a\\u0000b"}', "out: expected a folder on this machine"),
+    ('train --overrides-json {"out":"a\\u0000b"}', "out: expected a file or folder on this machine"),
     ("translate run \udcff", "expected UTF-8 text"),
     ("translate run", "SENTENCE: expected a sentence or --align"),
     ("sweep x.yaml --sedes 1", "Did you mean --seeds?"),
@@ -168,7 +168,7 @@ MISTAKES = [
     ("check . --source cs --target en", ".: expected files such as train.cs"),
     ("check .", "--source, --target: expected two languages"),
     ("check absent.py", "absent.py: no such file"),
-    ("explain --preset luong2015", "Did you mean luong2015_"),
+    ("explain --preset luong2015", "preset: expected bahdanau2015, luong2015_dot"),
     ("explain --model.attention.heads 3", "model.attention.heads: expected a divisor of the width 64"),
 ]
 

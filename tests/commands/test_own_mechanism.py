@@ -130,11 +130,11 @@ def test_a_file_that_a_record_or_a_model_names_is_not_run(here: Path, capsys: py
     torch.save(model, run / "model.pt")
     capsys.readouterr()
     assert main(["translate", str(run), "der Onkel schläft"]) == 2
-    assert "theirs.py:Distance', which is not run unasked" in capsys.readouterr().err
+    assert "does not run unasked" in capsys.readouterr().err
     (run / "record.json").write_text(json.dumps(record), encoding="utf-8")
     for verb in ("show", "prune"):
         assert main([verb, str(run)]) == 2
-        assert "theirs.py:Distance', which is not run unasked" in capsys.readouterr().err
+        assert "expected a mechanism and its SHA-256, got" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -142,13 +142,12 @@ def test_a_file_that_a_record_or_a_model_names_is_not_run(here: Path, capsys: py
     [
         (None, "none.py", ".score: none.py: no such file"),
         (None, ".py", ".py: no such file"),
-        (None, "distance.py:Cosine", ".score: distance.py: no such class: Cosine. Classes with facts: Distance"),
+        (None, "distance.py:Cosine", ".score: distance.py: expected a class with facts = dict(formula=…) (Distance)"),
         (None, "Distance@" + 64 * "0", "no file is known for Distance@000"),
-        ("x = 1\n", "distance.py", "expected one class with facts, got none"),
-        ("class Distance(\n", "distance.py", "no valid Python, line 1"),
-        (DISTANCE.replace("facts", "fact"), "distance.py:Distance", "class Distance has no facts"),
+        ("class Distance(\n", "distance.py", "no valid Python"),
+        (DISTANCE.replace("facts", "fact"), "distance.py:Distance", "expected a class with facts = dict(formula=…)"),
         (DISTANCE.replace('"K"', "K"), "distance.py", "expected plain values"),
-        (DISTANCE.replace("equal_sizes", "equal_size"), "distance.py", "no such fact: equal_size"),
+        (DISTANCE.replace("equal_sizes", "equal_size"), "distance.py", "facts.equal_size: Unexpected keyword argument"),
         (DISTANCE.replace("equal_sizes=True", "equal_sizes='yes'"), "distance.py", "facts.equal_sizes"),
         (DISTANCE.replace('"−½‖q − k‖²", s', "'', s"), "distance.py", "facts.formula: expected the equation"),
         (

@@ -109,7 +109,7 @@ def test_wrong_input_is_one_line_and_status_2(run: Path, capsys: pytest.CaptureF
         ([SENTENCE, "--plot", "run/model.pt/x.png"], "run/model.pt/x.png: "),
         ([SENTENCE, "--plot", "map.pdf"], "--plot: expected a name that ends in .png or .svg, got 'map.pdf'."),
         *(([name], "expected a model of this program") for name in broken),
-        (["future"], "expected a model of this version, got another (protocol"),
+        (["future"], "run: protocol: expected 1 or 2, got 99"),
     ]
     for options, wanted in cases:
         broken.get("".join(options), lambda: model.write_bytes(content))()

@@ -133,7 +133,7 @@ def test_fields_that_are_missing_or_wrong_are_one_line(tmp_path: Path, monkeypat
     monkeypatch.delenv("STUDY_FILES", raising=False)
     given = {"name": "files", "source": "cs", "target": "en", "folder": folder}
     for fields, says in (
-        ({"source": None}, "data.source: expected a text, got none"),
+        ({"source": None}, "data.source: expected a valid string, got None"),
         ({"target": "cs"}, "expected another ending"),
         ({"folder": None}, "or set STUDY_FILES"),
         ({"folder": f"{folder}x"}, "data.folder: .*no such folder"),

@@ -140,14 +140,14 @@ RANGE = "{seed: {distribution: int_uniform, min: 1, max: 3}}"
 BAD = {
     "unknown field": ("{model.attention.head: {values: [1, 2]}}", HEAD, "head: no such field. Did you mean"),
     "unknown in arm": ("{arm: {values: [model.colour=red, seeds=1]}}", HEAD, "model.colour: no such field"),
-    "truth for a number": ("{seed: {values: [1, true]}}", HEAD, "seed: expected an integer, got true."),
+    "truth for a number": ("{seed: {values: [1, true]}}", HEAD, "seed: expected a valid integer, got True."),
     "no such choice": (
         "{model.attention.scale: {values: [none, sqrt]}}",
         HEAD,
         "scale: expected rsqrt, .*, got 'sqrt'",
     ),
     "yaml 1.1": ("{training.learning_rate: {values: [1e-4, 2e-4]}}", HEAD, "numbers such as 1.0e-4"),
-    "no parameters": ("", HEAD, "parameters: expected a value, got none"),
+    "no parameters": ("", HEAD, "parameters: Field required, got none"),
     "a range": (RANGE, HEAD, "parameters.seed: expected a grid of listed values"),
     "a list": ("{model.width: {values: [[1], [2]]}}", HEAD, "plain scalar"),
     "random": (GRID, HEAD.replace("grid", "random"), "method: expected a grid of listed values.*see `study tune`"),

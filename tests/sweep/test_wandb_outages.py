@@ -14,7 +14,7 @@ from tiny_sweep import GRAPH as SMALL
 
 from study import files, records
 from study.__main__ import main
-from study.config import account, experiment_from, experiment_id
+from study.config import experiment_from, experiment_id
 from study.pruning.run import run as prune
 from study.tracking import tracker
 from study.training.run import run as train
@@ -149,17 +149,6 @@ def test_a_server_that_dies_during_a_run_holds_its_end_up_for_a_bounded_time(hom
     run.finish(None)
     assert time.monotonic() - began < PATIENCE
     assert lines[1].endswith(f"; the run goes on without it, and {tracker.LATER}")
-
-
-def test_the_address_of_the_project_is_known_before_the_first_run(home, server, monkeypatch):
-    for name, value in server.environment().items():
-        monkeypatch.setenv(name, value)
-    assert account.project_address() is None, "runs of a sweep are offline unless they are asked to be online"
-    monkeypatch.setenv("WANDB_MODE", "online")
-    assert account.project_address() == f"{server.url}/{ENTITY}/attention-ablation"
-    monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
-    tracker.forget()
-    assert account.project_address() is None
 
 
 PREEMPTED = {

@@ -18,6 +18,7 @@ from study.analysis.inference import FEW, Arm, contrast
 from study.analysis.labels import setting
 from study.analysis.runs import Runs
 from study.analysis.tables import DECIMALS
+from study.config import mechanisms
 from study.sweep.spec import Spec
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ def scale_points(runs: Runs, *specs: Spec) -> pd.DataFrame:
     for spec in specs:
         for e, run in _declared(runs, spec, ["test/exact"]):
             cross = e.model.attention.cross
-            if spec.name == "scale_parts" or cross.scale == "inverse":
+            if spec.name == "scale_parts" or mechanisms.SCALE[cross.scale].power == 1:
                 line = _line(run, "scale", "logit_init", "map_rate")
                 found.append(_point(run, "test/exact", column=e.model.family, line=line, x=cross.key_width))
     return _with_means(found)
