@@ -15,12 +15,10 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from multiprocessing.connection import wait
 from typing import Any
 
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment, find_free_network_port
-from pytorch_lightning.strategies import DDPStrategy
 from torch import Tensor, distributed
 
 from study.errors import BROKEN
@@ -98,24 +96,6 @@ def _joined(follow: Callable[..., None], *arguments: Any) -> None:
 
     threading.Thread(target=watch, daemon=True).start()
     follow(*arguments)
-
-
-class Strategy(DDPStrategy):
-    """Lightning's, with our handlers of signals: it meets the other ranks right after it has set its own.
-
-    Waiting has no limit, because a rank that ends ends the others.
-
-    Args:
-        install: sets our handlers.
-    """
-
-    def __init__(self, install: Callable[[], None]) -> None:
-        super().__init__(find_unused_parameters=True, timeout=timedelta(days=30))
-        self.install = install
-
-    def barrier(self, *args: Any, **kwargs: Any) -> None:
-        self.install()
-        super().barrier(*args, **kwargs)
 
 
 def mean_over_ranks(value: Tensor) -> Tensor:

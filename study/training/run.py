@@ -21,7 +21,6 @@ import torch
 from study import files, records, scoring
 from study.config import Experiment, config_hash, experiment_id, plugins, recorded, scientific
 from study.config.experiment import threads_for
-from study.errors import InputError
 from study.models import Translator
 from study.models.cost import cost
 from study.records import CHECKPOINT, STOPPED, DataFacts, ModelFacts, Record, Resources, Score, Selection
@@ -29,7 +28,7 @@ from study.tracking.tracker import Tracker
 from study.training.alignment import onset
 from study.training.batches import sizes_of
 from study.training.checkpoint import check_resumable, save_model
-from study.training.diagnostics import for_record, short
+from study.training.diagnostics import brief
 from study.training.machine import continued, device_for, keep_memory, peak_memory, provenance
 from study.training.ranks import Ranks
 from study.training.task import DataModule, DivergedError, Task, initial_model
@@ -53,19 +52,13 @@ def run(experiment: Experiment, folder: Path, watch: Any = print, hooks: Hooks |
         if "WANDB_SWEEP_ID" in os.environ:  # the server waits for this trial
             Tracker(experiment, folder).finish(record)
         return record
+    prepared = Run(experiment, folder, watch, hooks)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise files.unwritable(folder, problem) from None
-    plugins.learn(folder)
     for name in ("progress.json", STOPPED):  # of an earlier call
         (folder / name).unlink(missing_ok=True)
-    try:
-        prepared = Run(experiment, folder, watch, hooks)
-    except InputError:
-        with suppress(OSError):  # a folder that this call made and that holds nothing
-            folder.rmdir()
-        raise
     plugins.keep(folder, scientific(experiment).values())
     return prepared.record()
 
@@ -186,8 +179,9 @@ class Run:
     def _train(self) -> None:
         recipe, checkpoint = self.experiment.training, self.folder / CHECKPOINT
         every = min(recipe.validate_every, recipe.steps)
-        callbacks = [*([self.progress] if self.ranks.rank == 0 else []), Checkpoint(checkpoint, every)]
-        own = trainer(recipe, self.device, self.ranks, callbacks, self.folder, self.interruption.install)
+        journal = [self.progress] if self.ranks.rank == 0 else []
+        callbacks = [self.interruption, *journal, Checkpoint(checkpoint, every)]
+        own = trainer(recipe, self.device, self.ranks, callbacks, self.folder)
         resume = str(checkpoint) if checkpoint.exists() else None
         begins = f"continuing from {checkpoint.name}" if resume else "training"
         self.watch(f"{begins}: {recipe.steps:,} steps, a validation every {every:,}")
@@ -264,8 +258,8 @@ class Run:
             ),
             selection=Selection(rule=self.experiment.training.select, step=task.best["step"], value=task.best["value"]),
             scores=scores or [],
-            diagnostics=for_record(task.diagnostics, task.initial, task.gradients),
-            history=records.rounded([short(point) for point in task.history]),
+            diagnostics=brief({**task.diagnostics, "gradients": task.gradients} if task.diagnostics else {}),
+            history=records.rounded(task.history),
             per_sentence=per_sentence or {},
             provenance=self.provenance,
             wandb=self.wandb.facts(),

@@ -133,11 +133,9 @@ def test_the_record_can_be_recomputed(whole: tuple[Path, list[str]]) -> None:
     best = max(record.history, key=lambda point: point["valid_bleu"])
     assert (record.selection.step, record.selection.value) == (best["step"], best["valid_bleu"])
     (layer,) = record.diagnostics["cross"]
-    assert layer["logit_sd_step_0"][0] > 0
     assert 0 < layer["entropy"][0] < 1
     assert [record.diagnostics["gradients"][moment]["step"] for moment in ("start", "middle", "end")] == [0, 8, 12]
-    points = [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()]
-    assert points[-1]["diagnostics"]["cross"]["max_weight"] > 0
+    assert [json.loads(line) for line in (folder / "history.jsonl").read_text().splitlines()] == record.history
     assert record.history[-1]["diagnostics"]["cross"]["entropy"] == layer["entropy"][0]
     assert record.model is not None
     assert record.provenance is not None
