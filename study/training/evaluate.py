@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from study import scoring
-from study.attention.scores import Bounded
 from study.config import Experiment
 from study.corpora import Contrast, Corpus, Pair
 from study.models import Translator
-from study.models.translator import PAD
 from study.records import Score
 from study.training import decode
 from study.training.alignment import alignment_scores, attends, attention_map, choose, gold_of, readings
@@ -71,7 +68,6 @@ def evaluate(
             if aligning is not None:
                 found = on_valid if split == "valid" else readings(model, split_data, vocabulary)
                 scores += alignment_scores(found, split_data, split, aligning)
-        scores += _beyond(model, split_data, split)
     scores += attends(model, data, valid, vocabulary)
     scores += _contrasts(model, corpus.contrasts, vocabulary)
     shown = attention_map(model, tests[corpus.tests[0]], vocabulary, aligning.layer[0] if aligning else None)
@@ -86,27 +82,6 @@ def _forced(data: Sequence[Example], split: str, nll: float | None) -> list[Scor
         Score(split=split, metric="nll", value=None if nll is None else nll / len(data), n=len(data)),
         Score(split=split, metric="perplexity", value=perplexity, n=tokens),
     ]
-
-
-@torch.no_grad()
-def _beyond(model: Translator, data: Sequence[Example], split: str) -> list[Score]:
-    """100 · share of the slots of a split that scores of a bounded number of slots cannot address, sites together.
-
-    Such a score masks the slots beyond the longest training sentence. None of a model without one.
-    """
-    bounded = [(site, attention.score) for site, _, attention in model.sites() if isinstance(attention.score, Bounded)]
-    if not bounded:
-        return []
-    hidden = total = 0
-    for _, batch in decode.fitting(model, data):
-        cross = model.encode(batch.source, batch.mask).memories[0].mask
-        masks = {"encoder_self": batch.mask, "decoder_self": batch.wanted != PAD, "cross": cross}
-        for site, score in bounded:
-            slots = masks[site].sum(1)
-            hidden += int((slots - score.longest).clamp(min=0).sum())
-            total += int(slots.sum())
-    value = 100 * hidden / total if total else None
-    return [Score(split=split, metric="beyond", value=value, n=len(data), signature="slots|sites:all|version:1")]
 
 
 def _contrasts(model: Translator, contrasts: Sequence[Contrast], vocabulary: Vocabulary) -> list[Score]:

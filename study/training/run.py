@@ -25,7 +25,6 @@ from study.models import Translator
 from study.models.cost import cost
 from study.records import CHECKPOINT, STOPPED, DataFacts, ModelFacts, Record, Resources, Score, Selection
 from study.tracking.tracker import Tracker
-from study.training.alignment import onset
 from study.training.batches import sizes_of
 from study.training.checkpoint import check_resumable, save_model
 from study.training.diagnostics import brief
@@ -218,7 +217,7 @@ class Run:
             scores.append(score)
         return self._record(
             "finished",
-            scores=[*scores, *onset(self.task.history, len(self.task.diagnosed))],
+            scores=scores,
             per_sentence={name: digest for name, digest in digests.items() if name.endswith(".nll.txt")},
             speed=found.sentences_per_second,
         )
@@ -246,7 +245,7 @@ class Run:
                 source=corpus.languages[0],
                 target=corpus.languages[1],
                 files=corpus.files,
-                subwords=self.data.vocabulary.sha256,
+                subwords=hashlib.sha256(self.data.vocabulary.state).hexdigest(),
             ),
             model=ModelFacts.model_validate(self.cost, from_attributes=True),
             resources=Resources(

@@ -2,14 +2,12 @@
 
 import math
 from functools import cache
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from study.attention import Lengths
 from study.config import Experiment, experiment_from
 from study.config.mechanisms import MEMORY
 from study.corpora import Contrast, Corpus, Link, Pair
@@ -18,7 +16,7 @@ from study.models.translator import EOS, PAD, Encoded, Output
 from study.training import decode
 from study.training.alignment import readings
 from study.training.batches import Example, collate, examples
-from study.training.evaluate import _beyond, _contrasts, evaluate
+from study.training.evaluate import _contrasts, evaluate
 from study.training.vocabulary import Words
 
 NOUNS = {"Hund": "dog", "Mann": "man", "Ball": "ball", "Haus": "house", "Kind": "child"}
@@ -148,13 +146,3 @@ def test_translations_come_in_the_order_of_the_data() -> None:
     assert decode.translate(model, data, VOCABULARY, 1, 0.0) == [p.target for p in PAIRS]
     backwards = decode.translate(model, data[::-1], VOCABULARY, 4, 1.0)
     assert backwards == [p.target for p in PAIRS[::-1]]
-
-
-@pytest.mark.parametrize("family", [{}, {"model.family": "transformer", "model.layers": 1}])
-def test_slots_that_a_location_cannot_address_are_counted(family: dict[str, Any]) -> None:
-    config = experiment_from({"model.width": 20, "model.attention.cross.score": "location"}, family).model
-    model = build(config, len(VOCABULARY), 1, Lengths(5, 5)).eval()
-    data = examples([Pair("a0 b0 c0 d0 e0 f0", "0"), Pair("a0", "0 0 0 0 0 0 0")], VOCABULARY)
-    (score,) = _beyond(model, data, "long")
-    assert score.value == pytest.approx(100 * 2 / (7 + 2))
-    assert _beyond(build(experiment_from(family).model, len(VOCABULARY), 1), data, "long") == []

@@ -124,7 +124,7 @@ def test_the_record_can_be_recomputed(whole: tuple[Path, list[str]]) -> None:
     each = [nll / (len(scoring.forms(pair.target)) + 1) for nll, pair in zip(lines, pairs, strict=True)]
     slope = np.polyfit([scoring.source_length(pair.source) for pair in pairs], each, 1)[0]
     assert record.score(split, "nll_per_token_by_length") == pytest.approx(slope, rel=1e-4)
-    trained = translation.load(folder)
+    trained = translation.read((folder / "model.pt").read_bytes(), "model.pt")
     alone = [decode.forced_nll(trained.model, examples([pair], trained.vocabulary)) for pair in corpus.splits["test"]]
     lines = (folder / "test.nll.txt").read_text().split()
     assert [float(line) for line in lines] == pytest.approx([float(nll) for nll in alone], rel=1e-5)
