@@ -26,7 +26,7 @@ from study.models.cost import cost
 from study.records import CHECKPOINT, STOPPED, DataFacts, ModelFacts, Record, Resources, Score, Selection
 from study.tracking.tracker import Tracker
 from study.training.batches import sizes_of
-from study.training.checkpoint import check_resumable, save_model
+from study.training.checkpoint import resumable, save_model
 from study.training.diagnostics import brief
 from study.training.machine import continued, device_for, keep_memory, peak_memory, provenance
 from study.training.ranks import Ranks
@@ -52,10 +52,7 @@ def run(experiment: Experiment, folder: Path, watch: Any = print, hooks: Hooks |
             Tracker(experiment, folder).finish(record)
         return record
     prepared = Run(experiment, folder, watch, hooks)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise files.unwritable(folder, problem) from None
+    folder.mkdir(parents=True, exist_ok=True)
     for name in ("progress.json", STOPPED):  # of an earlier call
         (folder / name).unlink(missing_ok=True)
     plugins.keep(folder, scientific(experiment).values())
@@ -128,10 +125,10 @@ class Run:
         self.data = DataModule(experiment)
         self.cost = cost(experiment.model, sizes_of(self.data.train, len(self.data.vocabulary)))
         self.model: Translator = self.hooks.model(self)
-        self.calls, self.provenance = continued(made, check_resumable(folder / CHECKPOINT, self.model))
+        calls, self.provenance = continued(made, *resumable(folder / CHECKPOINT, self.model))
         self.task = Task(experiment, self.data, self.model)
         """The model's training: its history, its diagnostics, and the weights that are tested."""
-        self.task.began, self.task.calls = self.started, [call.model_dump() for call in self.calls]
+        self.task.began, self.task.calls = self.started, [call.model_dump() for call in calls]
         self.task.asked = lambda: self.interruption.signal is not None
 
     def record(self) -> Record:
