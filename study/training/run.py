@@ -51,6 +51,7 @@ def run(experiment: Experiment, folder: Path, watch: Any = print, hooks: Hooks |
         if "WANDB_SWEEP_ID" in os.environ:  # the server waits for this trial
             Tracker(experiment, folder).finish(record)
         return record
+    plugins.learn(folder)
     prepared = Run(experiment, folder, watch, hooks)
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("progress.json", STOPPED):  # of an earlier call
