@@ -15,8 +15,8 @@ from typing import Any
 from study.config import experiment_from
 from study.records import Record
 from study.store import Store
-from study.training import Run
 from study.training.diagnostics import brief
+from study.training.run import Run
 
 RESULTS = Path(__file__).parents[1] / "results"
 NEAR = 2e-3

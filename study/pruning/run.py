@@ -23,9 +23,10 @@ from study.pruning.answers import Answer, EvaluationSetup
 from study.pruning.order import Ranking, gone, rank, shuffled
 from study.pruning.surgery import Head, heads_of, mask, remove
 from study.records import ModelFacts, Record
-from study.training import Hooks, Run, train
 from study.training.batches import sizes_of
 from study.training.checkpoint import cut, cut_to, load
+from study.training.run import Hooks, Run
+from study.training.run import run as train
 from study.training.task import initial_model
 
 Hold = Callable[[Path], AbstractContextManager[object]]

@@ -25,6 +25,8 @@ from study.errors import BROKEN
 
 GRACE = 10.0
 """Seconds that a rank has to end by itself when another one has."""
+START = "spawn"
+"""How the process of another rank begins: as a new Python."""
 
 
 class Ranks(LightningEnvironment):
@@ -57,8 +59,8 @@ class Ranks(LightningEnvironment):
             part: arguments that can be pickled.
             asked: returns the signal that has asked this process to end.
         """
-        context, over = multiprocessing.get_context("spawn"), threading.Event()
-        others = []
+        context: Any = multiprocessing.get_context(START)
+        others, over = [], threading.Event()
         for rank in range(1, self.count) if self.rank == 0 else ():
             place = Ranks(self.count, rank, self.main_port)
             others.append(context.Process(target=_joined, args=(follow, place, *part), name=f"rank {rank}"))

@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from study.config import Experiment, experiment_from
-from study.config.mechanisms import MEMORY
 from study.corpora import Contrast, Corpus, Link, Pair
 from study.models import Translator, build
 from study.models.translator import EOS, PAD, Encoded, Output
@@ -79,11 +78,7 @@ def test_a_model_that_has_learned_its_corpus(family: str) -> None:
     assert weights.shape == (len(evaluation.shown["target"]), len(evaluation.shown["source"]))
     torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)), rtol=0, atol=1e-3)
     assert evaluation.shown["gold"] == [[i, i] for i in range(len(weights) - 1)]
-    found = readings(model, tests, VOCABULARY)
-    assert sorted(found) == list(range(2 if family == "transformer" else 1))
-    for maps in found.values():
-        assert [m.weights.shape for m in maps] == [(1, len(e.target), len(e.source)) for e in tests]
-        assert all((m.weights.sum(-1) <= 1 + 1e-5).all() and (m.weights >= 0).all() for m in maps)
+    assert sorted(readings(model, tests, VOCABULARY)) == list(range(2 if family == "transformer" else 1))
 
 
 def test_forced_nll_by_hand_whatever_the_batch() -> None:
@@ -106,7 +101,7 @@ def build_untrained(**fields: object) -> tuple[Experiment, Translator]:
     return experiment, build(experiment.model, len(VOCABULARY), 1).eval()
 
 
-@pytest.mark.parametrize("memory", MEMORY.those(lambda row: row.slots is not None))
+@pytest.mark.parametrize("memory", ["mean", "empty"])
 def test_a_memory_without_source_tokens_has_no_alignment(memory: str) -> None:
     experiment, model = build_untrained(memory=memory)
     valid = examples(CORPUS.splits["valid"], VOCABULARY)
