@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from study.attention import AttentionCall
 from study.corpora import Link
 from study.models import Translator
 from study.models.translator import PAD
+from study.records import rounded
 from study.training.batches import Batch, Example
 from study.training.vocabulary import Vocabulary
 
@@ -42,8 +44,8 @@ NAMES = ("logit_sd", "entropy", "information", "max_weight", "gold_mass", "last_
 """Names of all measures of a head."""
 IN_HISTORY = ("entropy", "gold_mass")
 """Measures whose means over layers and heads the history keeps."""
-DIGITS = 4
-"""Significant digits of a diagnostic in a record."""
+brief = partial(rounded, digits=4)
+"""Rounds diagnostics as a record has them."""
 POSITIONS = (0, 1, 4, 8, 16)
 """Bins of a distance, named by where they begin: 0, 1–3, 4–7, 8–15, 16 and more."""
 FEWEST = 8
@@ -312,12 +314,3 @@ def site_means(diagnostics: Diagnostics) -> Any:
             if known:
                 found[site][name] = sum(known) / len(known)
     return brief(found)
-
-
-def brief(tree: Any) -> Any:
-    """Round every float to `DIGITS` significant digits; NaN and ∞ become None."""
-    if isinstance(tree, float):
-        return float(f"{tree:.{DIGITS}g}") if math.isfinite(tree) else None
-    if isinstance(tree, dict):
-        return {key: brief(value) for key, value in tree.items()}
-    return [brief(item) for item in tree] if isinstance(tree, list | tuple) else tree

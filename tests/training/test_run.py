@@ -129,14 +129,6 @@ def test_the_record_can_be_recomputed(whole: tuple[Path, list[str]]) -> None:
     assert (folder / "record.json").stat().st_size < 40_000
 
 
-def test_a_finished_run_is_not_trained_again(whole: tuple[Path, list[str]]) -> None:
-    folder, said = whole[0], []
-    before = {path.name: path.stat().st_mtime_ns for path in folder.iterdir()}
-    run(experiment_from(SMALL), folder, said.append)
-    assert said == []
-    assert {path.name: path.stat().st_mtime_ns for path in folder.iterdir()} == before
-
-
 def test_a_loss_that_is_no_number_is_a_diverged_record(tmp_path: Path) -> None:
     record = run(experiment_from(SMALL, {"training.learning_rate": 1e38, "training.clip": 1e30}), tmp_path)
     assert record.status == "diverged"
