@@ -6,8 +6,9 @@ from measure import Table, Work, relative_times
 from mechanisms import FAMILIES, update
 
 from study.config import experiment_from
+from study.training.alignment import validation_error
 from study.training.batches import Batch
-from study.training.diagnostics import gradients
+from study.training.diagnostics import diagnose, gradients, observe
 from study.training.task import Task
 
 GRADIENTS = 3
@@ -47,7 +48,10 @@ def prepared(family: str, pairs: int = 2000) -> tuple[Task, list[Batch]]:
 
 def parts(task: Task) -> dict[str, Work]:
     """Diagnostics of every validation and of a few."""
-    return {
-        "diagnosis": task.look_at_attention,
-        "gradient": lambda: gradients(task.model, task.fixed, task.truth),
-    }
+
+    def diagnosis() -> None:
+        calls = observe(task.model, task.fixed)
+        diagnose(calls, task.fixed, task.truth)
+        validation_error(calls, task.fixed, task.diagnosed, task.vocabulary)
+
+    return {"diagnosis": diagnosis, "gradient": lambda: gradients(task.model, task.fixed, task.truth)}

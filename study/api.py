@@ -324,9 +324,9 @@ class Run:
             InputError: the run has no model, or its memory no source tokens, or there is no such split or place.
         """
         with _threads_kept():
-            from study.training.word_links import align
+            from study.training.translation import align
 
-            return align(self.trained, pairs, layer, head).links
+            return align(self.trained, pairs, layer, head)[1]
 
     @cached_property
     def trained(self) -> Trained:

@@ -301,14 +301,14 @@ def canonical(tree: Any) -> str:
     return NUMBERS.sub(lambda match: re.sub(r"\n +", " ", match[0]).replace("[ ", "[").replace(" ]", "]"), text) + "\n"
 
 
-def rounded(tree: Any) -> Any:
-    """Every float rounded to 6 significant digits outside `config`, so that CPUs agree; NaN and ∞ become None."""
+def rounded(tree: Any, digits: int = 6) -> Any:
+    """Every float rounded to significant digits outside `config`, so that CPUs agree; NaN and ∞ become None."""
     if isinstance(tree, float):
-        return float(f"{tree:.6g}") if math.isfinite(tree) else None
+        return float(f"{tree:.{digits}g}") if math.isfinite(tree) else None
     if isinstance(tree, dict):
-        return {key: value if key == "config" else rounded(value) for key, value in tree.items()}
+        return {key: value if key == "config" else rounded(value, digits) for key, value in tree.items()}
     if isinstance(tree, list | tuple):
-        return [rounded(item) for item in tree]
+        return [rounded(item, digits) for item in tree]
     return tree
 
 

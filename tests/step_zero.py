@@ -15,8 +15,8 @@ from typing import Any
 from study.config import experiment_from
 from study.records import Record
 from study.store import Store
-from study.training import Run
-from study.training.diagnostics import for_record
+from study.training.diagnostics import brief
+from study.training.run import Run
 
 RESULTS = Path(__file__).parents[1] / "results"
 NEAR = 2e-3
@@ -29,22 +29,17 @@ def has_start(record: Record) -> bool:
 
 
 def recomputed(record: Record) -> dict[str, Any]:
-    """Return the diagnostics of step 0 that the configuration and seed of a record give."""
+    """Return the gradients of step 0 that the configuration and seed of a record give."""
     here = {"trainer": {"device": "cpu", "threads": 1}}
     with TemporaryDirectory() as folder:
         task = Run(experiment_from(record.config, here), Path(folder), lambda line: None).task
-    task.look_at_the_start()
-    return for_record(task.initial, task.initial, task.gradients)
+    task.measure_gradients("start")
+    return brief(task.gradients["start"])
 
 
 def differences(record: Record, again: dict[str, Any]) -> list[str]:
     """Return what a record says of step 0 that is not what was recomputed."""
-    pairs = [("gradients.start", record.diagnostics["gradients"]["start"], again["gradients"]["start"])]
-    for site in again.keys() - {"gradients"}:
-        for at, layer in enumerate(again[site]):
-            name = "logit_sd_step_0"
-            pairs.append((f"{site}.{at}.{name}", record.diagnostics[site][at][name], layer[name]))
-    return [line for name, said, found in pairs for line in _apart(name, said, found)]
+    return list(_apart("gradients.start", record.diagnostics["gradients"]["start"], again))
 
 
 def _apart(name: str, said: Any, found: Any) -> Iterator[str]:

@@ -93,7 +93,7 @@ def test_the_workflow_runs_the_checks_on_every_python() -> None:
 def record(**changes: Any) -> dict[str, Any]:
     scores = {"nll": 1.0, "bleu": 90.0} | changes.pop("scores", {})
     tree = {"config_hash": "ab", "seed": 1, "data": {"files": {"test": "ab"}}, "protocol": 2}
-    tree |= {"diagnostics": {"cross": [{"logit_sd_step_0": [0.1563], "entropy": [0.5]}], "gradients": {}}}
+    tree |= {"diagnostics": {"cross": [{"entropy": [0.5]}], "gradients": {"start": {"norm": 0.1563}}}}
     tree |= {"provenance": {"device": "AMD EPYC"}, "model": {"parameters": 10}}
     rows = [{"split": "test", "metric": name, "subset": None, "value": value} for name, value in scores.items()]
     return tree | {"scores": rows} | changes
@@ -106,7 +106,7 @@ def record(**changes: Any) -> dict[str, Any]:
         ({"scores": {"nll": 1.19, "bleu": 87.1}}, []),  # within the floors
         ({"scores": {"nll": 1.41}}, ["test/nll: expected 1.0 ± 0.4, got 1.41"]),
         ({"scores": {"bleu": 86.9}}, ["test/bleu: expected 90.0 ± 3, got 86.9"]),
-        ({"diagnostics": {"cross": [{"logit_sd_step_0": [0.157]}]}}, ["logits before the first update"]),
+        ({"diagnostics": {"gradients": {"start": {"norm": 0.157}}}}, ["gradient before the first update"]),
         ({"data": {"files": {"test": "cd"}}}, ["data: expected"]),
         ({"config_hash": "cd"}, ["config_hash: expected ab, got cd"]),
         ({"model": {"parameters": 11}}, ["parameters: expected 10, got 11"]),

@@ -15,8 +15,9 @@ MISSING = "nothing"
 OWN = ("attention-ablation", "wandb")
 """Packages whose versions change no number of a run under one protocol."""
 RETIRED = re.compile(
-    "argmax_on_gold|by_distance|context_.*|cosine|diagonal_mass|far_near_distance|key_norm|length_slope|logit_mean"
-    "|query_norm|softmax_gradient|state_.*|symmetry|.*/nll_by_length.*"
+    "argmax_on_gold|by_distance|context_.*|cosine|diagonal_mass|far_near_distance|key_norm|length_slope|logit_max"
+    "|logit_mean|logit_sd_step_0|query_norm|softmax_gradient|spread|state_.*|symmetry"
+    "|.*/(nll_by_length.*|onset|beyond|attends_mass|attends_head)"
 )
 """Diagnostics and scores that older records have and runs no longer measure."""
 PER_STEP, TIMES = "training.jsonl", ("train/tokens_per_second",)

@@ -50,12 +50,13 @@ def main(argv: Sequence[str]) -> int:
 
 
 def _align(run: api.Run, args: Namespace) -> None:
-    from study.training.word_links import align, pharaoh
+    from study.training.translation import align
 
-    found = align(run.trained, args.align or None, args.layer, args.head)
-    sys.stdout.writelines(f"{pharaoh(links)}\n" for links in found.links)
-    head = "mean over heads" if found.head is None else f"head {found.head}"
-    print(f"{len(found.links)} pairs, layer {found.layer}, {head}", file=sys.stderr)
+    layer, found = align(run.trained, args.align or None, args.layer, args.head)
+    for links in found:
+        print(*(f"{source}-{target}" for source, target in sorted(links)))
+    head = "mean over heads" if args.head is None else f"head {args.head}"
+    print(f"{len(found)} pairs, layer {layer}, {head}", file=sys.stderr)
 
 
 def warn_of_unknown(run: api.Run, sentence: str) -> None:

@@ -14,7 +14,7 @@ from study import scoring
 from study.config.experiment import Decoding
 from study.models import Translator
 from study.pruning.order import SEARCHED, gone, loss
-from study.pruning.surgery import Head, heads_of, masked
+from study.pruning.surgery import Head, masked
 from study.records import Score
 from study.training import decode
 from study.training.batches import Example
@@ -27,7 +27,6 @@ MARGIN = 0.5
 LEVEL = 0.05
 """False discovery rate, over the heads of one model."""
 
-Subset = str
 Values = dict[tuple[str, str], float]
 """(split, metric) ↦ value."""
 
@@ -42,6 +41,8 @@ class EvaluationSetup(NamedTuple):
     split: str
     """The name of the test split."""
     decoding: Decoding
+    watch: Callable[[str], object]
+    """Called with a line of text."""
     told: Callable[[int, int], None]
     """Called with the number of models that were measured, and of all."""
 
@@ -72,34 +73,31 @@ def _nll(model: Translator, data: Sequence[Example]) -> Tensor:
     return nll[~nll.isnan()]
 
 
-def curve(setup: EvaluationSetup, orders: Sequence[Sequence[Head]], watch: Callable[[str], None]) -> Answer:
+def curve(setup: EvaluationSetup, orders: Sequence[Sequence[Head]]) -> Answer:
     """Scores without the first tenth, two tenths … of an order, the mean over orders where there are several.
 
     free: the largest share of heads, in steps of a tenth, up to which every step keeps BLEU above the whole model's
     − `MARGIN`. area: the mean BLEU over the eleven steps. cliff: the largest loss of BLEU from one step to the next.
     """
     steps = [[frozenset(gone(order, tenth / 10)) for tenth in TENTHS] for order in orders]
-    known: dict[frozenset[Head], Values] = {}
-    lines: list[list[Values]] = []
-    for line in steps:
-        for without in line:
-            if without not in known:
-                known[without] = scores_without(setup, without)
-                setup.told(len(known), len({step for line in steps for step in line}))
-        lines.append([known[without] for without in line])
-        watch("BLEU without 0 … 10 tenths  " + "  ".join(f"{one[setup.split, 'bleu']:.1f}" for one in lines[-1]))
+    known = dict.fromkeys((without for line in steps for without in line), Values())
+    for done, without in enumerate(known, start=1):
+        known[without] = scores_without(setup, without)
+        setup.told(done, len(known))
+    lines = [[known[without] for without in line] for line in steps]
+    bleu = [[values[setup.split, "bleu"] for values in line] for line in lines]
+    for line in bleu:
+        setup.watch("BLEU without 0 … 10 tenths  " + "  ".join(f"{value:.1f}" for value in line))
     scores = []
     for tenth in TENTHS:
         for split, metric in lines[0][tenth]:
             value = _mean([line[tenth][split, metric] for line in lines])
             scores.append(_score(setup, split, metric, value, f"kept {(10 - tenth) / 10:.1f}"))
-    shapes = [shape([one[setup.split, "bleu"] for one in line]) for line in lines]
+    shapes = [shape(line) for line in bleu]
     for name in shapes[0]:
-        scores.append(
-            _score(setup, setup.split, name, _mean([one[name] for one in shapes]), None, f"bleu|margin:{MARGIN}")
-        )
-    draws = {"draws": {"bleu": [[one[setup.split, "bleu"] for one in line] for line in lines]}}
-    return Answer(scores, draws if len(lines) > 1 else {})
+        value = _mean([one[name] for one in shapes])
+        scores.append(_score(setup, setup.split, name, value, None, f"bleu|margin:{MARGIN}"))
+    return Answer(scores, {"draws": {"bleu": bleu}} if len(lines) > 1 else {})
 
 
 def shape(bleu: Sequence[float]) -> dict[str, float]:
@@ -111,13 +109,12 @@ def shape(bleu: Sequence[float]) -> dict[str, float]:
     return {"free": 10.0 * free, "area": _mean(bleu), "cliff": max(drops)}
 
 
-def each_head(setup: EvaluationSetup, site: str, watch: Callable[[str], None]) -> Answer:
+def each_head(setup: EvaluationSetup, among: Sequence[Head]) -> Answer:
     """Scores on test with each head masked alone, and a test of the change of NLL.
 
     needed, harmful: 100 · the share of heads without which NLL is higher, or lower, by a paired t-test over sentences
     at a false discovery rate of `LEVEL` over the heads of this model (Benjamini and Hochberg 1995).
     """
-    among = heads_of(setup.model, site)
     whole = _nll(setup.model, setup.test)
     scores, changes, doubts = [], [], []
     for done, head in enumerate(among):
@@ -128,7 +125,7 @@ def each_head(setup: EvaluationSetup, site: str, watch: Callable[[str], None]) -
         changes.append(change.mean().item())
         doubts.append(float(ttest_rel(change.numpy(), torch.zeros_like(change).numpy()).pvalue) if change.any() else 1)
         scores += [_score(setup, split, name, value, f"without {head}") for (split, name), value in values.items()]
-        watch(f"without {head}  BLEU {values[setup.split, 'bleu']:.2f}  NLL {changes[-1]:+.4f}")
+        setup.watch(f"without {head}  BLEU {values[setup.split, 'bleu']:.2f}  NLL {changes[-1]:+.4f}")
     sure = false_discovery_control(doubts) < LEVEL
     for name, sign in (("needed", 1), ("harmful", -1)):
         share = _mean([100.0 * bool(yes and sign * change > 0) for yes, change in zip(sure, changes, strict=True)])
@@ -136,23 +133,23 @@ def each_head(setup: EvaluationSetup, site: str, watch: Callable[[str], None]) -
     return Answer(scores, {"p": dict(zip(map(str, among), doubts, strict=True))})
 
 
-def best_head(setup: EvaluationSetup, site: str, watch: Callable[[str], None]) -> Answer:
+def best_head(setup: EvaluationSetup, among: Sequence[Head]) -> Answer:
     """Each layer with one head alone, the others of it masked: the one with the lowest loss on validation, on test."""
     scores, chosen = [], {}
-    layers: dict[tuple[str, int], list[Head]] = {}
-    for head in heads_of(setup.model, site):
-        layers.setdefault((head.site, head.layer), []).append(head)
-    for done, ((name, layer), heads) in enumerate(layers.items()):
+    layers = list(dict.fromkeys((head.site, head.layer) for head in among))
+    for done, layer in enumerate(layers):
         setup.told(done, len(layers))
+        heads = [head for head in among if head[:2] == layer]
         losses = {}
         for head in heads:
             with masked(setup.model, [other for other in heads if other != head]):
                 losses[head] = loss(setup.model, setup.valid[:SEARCHED])
         best = min(heads, key=lambda head: losses[head])
         values = scores_without(setup, [other for other in heads if other != best])
-        chosen[f"{name} {layer}"] = best.head
-        scores += [_score(setup, split, m, value, f"one of {name} {layer}") for (split, m), value in values.items()]
-        watch(f"{name} {layer} with head {best.head} alone  BLEU {values[setup.split, 'bleu']:.2f}")
+        name = f"{best.site} {best.layer}"
+        chosen[name] = best.head
+        scores += [_score(setup, split, metric, value, f"one of {name}") for (split, metric), value in values.items()]
+        setup.watch(f"{name} with head {best.head} alone  BLEU {values[setup.split, 'bleu']:.2f}")
     return Answer(scores, {"best": chosen})
 
 
@@ -161,7 +158,7 @@ def _score(
     split: str,
     metric: str,
     value: float,
-    subset: Subset | None,
+    subset: str | None,
     signature: str | None = None,
     n: int | None = None,
 ) -> Score:

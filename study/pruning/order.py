@@ -12,13 +12,13 @@ from __future__ import annotations
 import math
 import random
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from study.config.pruning import Pruning
+from study.config import Experiment
 from study.models import Translator
 from study.models.translator import PAD
 from study.pruning.surgery import ALL, Head, gated, heads_of, masked
@@ -49,7 +49,7 @@ def gradient(model: Translator, data: Sequence[Example], normalise: bool = False
     `normalise` divides by the l2 norm over the heads of a layer, as the paper does.
     """
     units = {(site, layer): Unit() for site, layer, _ in model.sites()}
-    sums: dict[tuple[str, int], Tensor | float] = defaultdict(float)
+    sums: dict[tuple[str, int], Any] = defaultdict(float)
     count = 0
     with gated(model, units), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
         for chosen, batch in decode.fitting(model, data):
@@ -62,14 +62,13 @@ def gradient(model: Translator, data: Sequence[Example], normalise: bool = False
                 if slope is not None:
                     sums[place] = sums[place] + slope.abs().sum((0, 2, 3)).double()
             count += len(chosen)
-    found: Importance = {}
+    found = dict.fromkeys(heads_of(model), 0.0)
     for place, total in sums.items():
-        assert isinstance(total, Tensor)
         mean = total / max(1, count)
         if normalise:
             mean = mean / mean.norm().clamp(min=torch.finfo(mean.dtype).tiny)
         found |= {Head(*place, head): value for head, value in enumerate(mean.tolist())}
-    return {head: found.get(head, 0.0) for head in heads_of(model)}
+    return found
 
 
 def weight_norm(model: Translator) -> Importance:
@@ -130,25 +129,14 @@ class HardConcrete(nn.Module):
         return heads * self.z[:, None, None]
 
 
-def penalty(gates: Mapping[tuple[str, int], HardConcrete]) -> Tensor:
-    """The expected number of open gates: a sum, so that a head has one price however many are gated."""
-    return torch.stack([gate.open().sum() for gate in gates.values()]).sum()
-
-
-class Data(NamedTuple):
-    """Data that an order may use: not the test set."""
-
-    train: Sequence[Example]
-    valid: Sequence[Example]
-    batch_tokens: int
-    seed: int
-
-
-def learned(model: Translator, data: Data, pruning: Pruning) -> Importance:
+def learned(model: Translator, experiment: Experiment, train: Sequence[Example]) -> Importance:
     """Ln α of the heads of a site after `gate_steps` updates of the loss per token + λ · the expected open gates.
 
-    The model stays as it is, in evaluation mode; batches and draws are functions of (seed, step).
+    The number of open gates is a sum, so that a head has one price however many are gated. The model stays as it is, in
+    evaluation mode; batches and draws are functions of (seed, step).
     """
+    pruning, seed = experiment.pruning, experiment.seed
+    assert pruning is not None
     assert pruning.penalty is not None
     assert pruning.gate_steps is not None
     device = next(model.parameters()).device
@@ -156,17 +144,18 @@ def learned(model: Translator, data: Data, pruning: Pruning) -> Importance:
     gates = {(name, layer): HardConcrete(count).to(device) for name, layer, count in places}
     weights = [gate.log_alpha for gate in gates.values()]
     adam = torch.optim.Adam(weights, RATE)
-    fitting = [example for example in data.train if decode.fits(model, example)]
-    batches = Steps(fitting, data.batch_tokens, data.seed, 0, pruning.gate_steps)
+    fitting = [example for example in train if decode.fits(model, example)]
+    batches = Steps(fitting, experiment.training.batch_tokens, seed, 0, pruning.gate_steps)
     with gated(model, gates), torch.enable_grad(), torch.backends.cudnn.flags(enabled=False):
         for step, cpu in enumerate(batches):
             batch = cpu.to(device)
-            generator = torch.Generator().manual_seed(step_seed(data.seed, step, ":gates"))
+            generator = torch.Generator().manual_seed(step_seed(seed, step, ":gates"))
             for gate in gates.values():
                 gate.draw(generator)
             logits = model.decode(model.encode(batch.source, batch.mask), batch.given).logits
             tokens = (batch.wanted != PAD).sum()
-            total = decode.token_nll(logits, batch.wanted).sum() / tokens + pruning.penalty * penalty(gates)
+            opened = torch.stack([gate.open().sum() for gate in gates.values()]).sum()
+            total = decode.token_nll(logits, batch.wanted).sum() / tokens + pruning.penalty * opened
             for weight, slope in zip(weights, torch.autograd.grad(total, weights), strict=True):
                 weight.grad = slope
             adam.step()
@@ -187,30 +176,27 @@ class Ranking(NamedTuple):
     importance: Importance
 
 
-def rank(model: Translator, pruning: Pruning, data: Data) -> Ranking:
-    """The order that a pruning declares, of a model in evaluation mode."""
-    among = heads_of(model, pruning.site)
-    searched = data.valid[:SEARCHED]
+def rank(model: Translator, experiment: Experiment, train: Sequence[Example], valid: Sequence[Example]) -> Ranking:
+    """The order that a pruning declares: the least important head first, of equals the earlier.
+
+    The model is in evaluation mode. No order uses the test set.
+    """
+    pruning = experiment.pruning
+    assert pruning is not None
+    among, searched = heads_of(model, pruning.site), valid[:SEARCHED]
     match pruning.order:
         case "greedy":
             return greedy(model, searched, among)
-        case "random":
-            return Ranking(shuffled(among, data.seed, 0), {})
         case "gradient" | "gradient_normalised":
-            importance = gradient(model, data.train[:MEASURED], pruning.order == "gradient_normalised")
+            importance = gradient(model, train[:MEASURED], pruning.order == "gradient_normalised")
         case "weight_norm":
             importance = weight_norm(model)
         case "leave_one_out":
             importance = leave_one_out(model, searched, among)
         case "gates":
-            importance = learned(model, data, pruning)
-        case None:
-            raise ValueError("this question has no order")
-    return by_importance(importance, among)
-
-
-def by_importance(importance: Importance, among: Sequence[Head]) -> Ranking:
-    """The least important first; of equals the earlier."""
+            importance = learned(model, experiment, train)
+        case _:
+            return Ranking(shuffled(among, experiment.seed, 0), {})
     return Ranking(sorted(among, key=lambda head: importance[head]), {head: importance[head] for head in among})
 
 

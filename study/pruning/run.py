@@ -6,9 +6,8 @@ Its record holds the scores of the pruned model like any other's, and beside the
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,12 +20,13 @@ from study.models import Translator, build
 from study.models.cost import bare, cost_of
 from study.pruning import answers
 from study.pruning.answers import Answer, EvaluationSetup
-from study.pruning.order import Data, Ranking, gone, rank, shuffled
+from study.pruning.order import Ranking, gone, rank, shuffled
 from study.pruning.surgery import Head, heads_of, mask, remove
 from study.records import ModelFacts, Record
-from study.training import Hooks, Run, train
 from study.training.batches import sizes_of
 from study.training.checkpoint import cut, cut_to, load
+from study.training.run import Hooks, Run
+from study.training.run import run as train
 from study.training.task import initial_model
 
 Hold = Callable[[Path], AbstractContextManager[object]]
@@ -65,27 +65,21 @@ def _unpruned(experiment: Experiment) -> Experiment:
 
 
 def _base(experiment: Experiment, folder: Path, watch: Any, hold: Hold) -> Path:
-    """The weights of the run to prune."""
-    with hold(folder), _by_itself():
-        if records.state(folder) not in ("finished", "diverged"):
-            watch(f"first the run to prune, {folder.name}")
-        record = train(_unpruned(experiment), folder, watch)
+    """Return the file of the weights of the run to prune. It is no trial of the sweep that wants it pruned."""
+    taken = {name: os.environ.pop(name) for name in account.OF_A_RUN if name in os.environ}
+    try:
+        with hold(folder):
+            if records.state(folder) not in ("finished", "diverged"):
+                watch(f"first the run to prune, {folder.name}")
+            record = train(_unpruned(experiment), folder, watch)
+    finally:
+        os.environ.update(taken)
     if record.status != "finished":
         raise InputError(f"{folder.name}: expected a run with a model, got one that {record.status}. Choose another.")
     path = folder / "model.pt"
     if not path.is_file():
         raise InputError(f"{path}: expected the model to prune, got no file. Remove the folder to train it again.")
     return path
-
-
-@contextmanager
-def _by_itself() -> Iterator[None]:
-    """The run to prune is no trial of the sweep that wants it pruned."""
-    taken = {name: os.environ.pop(name) for name in account.OF_A_RUN if name in os.environ}
-    try:
-        yield
-    finally:
-        os.environ.update(taken)
 
 
 class Removal(Hooks):
@@ -124,31 +118,26 @@ class Removal(Hooks):
         """Return the order in which heads go, where the question has one."""
         if self.pruning.question not in CUTTING:
             return Ranking([], {})
-        started, experiment = time.perf_counter(), run.experiment
         run.watch(f"ranking heads by {self.pruning.order}")
-        data = Data(run.data.train, run.data.valid, experiment.training.batch_tokens, experiment.seed)
-        ranking = rank(model.to(run.device).eval(), self.pruning, data)
-        first = ", ".join(map(str, ranking.heads[:3]))
-        run.watch(f"order {self.pruning.order} in {time.perf_counter() - started:.1f} s; first to go: {first}")
+        ranking = rank(model.to(run.device).eval(), run.experiment, run.data.train, run.data.valid)
+        run.watch(f"first to go: {', '.join(map(str, ranking.heads[:3]))}")
         return ranking
 
     def fit(self, run: Run) -> None:
         """Answer the question on the whole model, then take the heads. Nothing is fitted."""
         run.task.best = {"step": 0, "value": None, "state": None}
         self.ranking = self.rank(run, run.model)
-        split = run.data.corpus.tests[0]
-        test = run.data.examples(split)
-        settings = split, run.experiment.decoding, run.progress.write
-        setup = EvaluationSetup(run.model, run.data.vocabulary, run.data.valid, test, *settings)
+        split, among = run.data.corpus.tests[0], heads_of(run.model, self.pruning.site)
+        parts = run.model, run.data.vocabulary, run.data.valid, run.data.examples(split), split
+        setup = EvaluationSetup(*parts, run.experiment.decoding, run.watch, run.progress.write)
         match self.pruning.question:
             case "curve":
-                among, seed = heads_of(run.model, self.pruning.site), run.experiment.seed
-                draws = [shuffled(among, seed, draw) for draw in range(self.pruning.draws or 0)]
-                self.answer = answers.curve(setup, draws or [self.ranking.heads], run.watch)
+                draws = [shuffled(among, run.experiment.seed, draw) for draw in range(self.pruning.draws or 0)]
+                self.answer = answers.curve(setup, draws or [self.ranking.heads])
             case "each_head":
-                self.answer = answers.each_head(setup, self.pruning.site, run.watch)
+                self.answer = answers.each_head(setup, among)
             case "best_head":
-                self.answer = answers.best_head(setup, self.pruning.site, run.watch)
+                self.answer = answers.best_head(setup, among)
         remove(run.model, self.gone())
 
     def gone(self) -> list[Head]:
@@ -160,7 +149,6 @@ class Removal(Hooks):
         model = bare(run.experiment.model, len(run.data.vocabulary), run.data.lengths)
         cut_to(model, cut(run.model))
         cost = cost_of(model, sizes_of(run.data.train, len(run.data.vocabulary)))
-        facts = {name: getattr(cost, name) for name in ModelFacts.model_fields}
         found = {
             "order": [str(head) for head in self.ranking.heads],
             "importance": {str(head): value for head, value in self.ranking.importance.items()},
@@ -168,7 +156,7 @@ class Removal(Hooks):
             **self.answer.details,
         }
         changed = {
-            "model": ModelFacts(**facts),
+            "model": ModelFacts.model_validate(cost, from_attributes=True),
             "scores": [*record.scores, *self.answer.scores],
             "diagnostics": {**record.diagnostics, "pruning": found},
         }

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from study.attention import Attention
 from study.models import Translator
 
 ALL = "all"
@@ -51,15 +50,14 @@ class Mask(nn.Module):
 @contextmanager
 def gated(model: Translator, gates: Mapping[tuple[str, int], nn.Module]) -> Iterator[None]:
     """Each (site, layer) under its gate while the context is open."""
-    before = {(site, layer): attention.gate for site, layer, attention in model.sites()}
-    attentions = {(site, layer): attention for site, layer, attention in model.sites()}
-    for place, gate in gates.items():
-        attentions[place].gate = gate
+    before = [(attention, attention.gate) for _, _, attention in model.sites()]
+    for site, layer, attention in model.sites():
+        attention.gate = gates.get((site, layer), attention.gate)
     try:
         yield
     finally:
-        for place, attention in attentions.items():
-            attention.gate = before[place]
+        for attention, gate in before:
+            attention.gate = gate
 
 
 def _gates(model: Translator, heads: Iterable[Head]) -> dict[tuple[str, int], nn.Module]:
@@ -81,22 +79,15 @@ def mask(model: Translator, heads: Iterable[Head]) -> None:
         attention.gate = gates.get((site, layer), nn.Identity())
 
 
-@contextmanager
-def masked(model: Translator, heads: Iterable[Head]) -> Iterator[None]:
+def masked(model: Translator, heads: Iterable[Head]) -> AbstractContextManager[None]:
     """Set the output of these heads to 0 while the context is open."""
-    with gated(model, _gates(model, heads)):
-        yield
+    return gated(model, _gates(model, heads))
 
 
 def remove(model: Translator, heads: Collection[Head]) -> None:
     """Remove these heads from the model, in place. A layer that loses all of them attends to nothing any more."""
+    paths = {module: path for path, module in model.named_modules()}
     for site, layer, attention in list(model.sites()):
         left = [head for head in range(len(attention.kept)) if Head(site, layer, head) not in heads]
         if len(left) < len(attention.kept):
-            _replace(model, attention, attention.reduced(left))
-
-
-def _replace(model: Translator, old: Attention, new: Attention) -> None:
-    path = next(path for path, module in model.named_modules() if module is old)
-    parent, _, name = path.rpartition(".")
-    setattr(model.get_submodule(parent), name, new)
+            model.set_submodule(paths[attention], attention.reduced(left))

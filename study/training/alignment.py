@@ -10,7 +10,7 @@ the encoder's self-attention both are the source's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,8 +32,6 @@ Sides = tuple[list[int], list[int]]
 Gold = Sequence[Sequence[Link]]
 Place = tuple[int, int | None]
 """Layer, and head; None: the mean over heads."""
-ONSET = 0.5
-"""Alignment has set in when the alignment error rate of validation is below."""
 
 
 class Words(NamedTuple):
@@ -163,10 +161,13 @@ def gold_mass(found: Sequence[Words], gold: Gold, head: int | None = None) -> fl
     return float(np.mean(masses)) if masses else None
 
 
-def gold_argmax(found: Sequence[Words], gold: Gold, head: int | None = None) -> float:
-    """Return the share of target words with gold whose largest weight is on it. Equal largest ones share the word."""
+def gold_argmax(found: Sequence[Words], gold: Gold) -> float:
+    """Return the share of target words with gold whose largest weight, heads averaged, is on it.
+
+    Equal largest weights share the word.
+    """
     hits = []
-    for share, sources in _on_gold(found, gold, head):
+    for share, sources in _on_gold(found, gold, None):
         top = share == share.max()
         hits.append(float(top[sources].sum() / top.sum()) if share.max() > 0 else 0.0)
     return float(np.mean(hits))
@@ -197,31 +198,17 @@ class Choice(NamedTuple):
     head: Place
 
 
-def places(found: Readings) -> list[Place]:
-    """Return every layer, each before its heads."""
-    return [(layer, head) for layer, read in sorted(found.items()) for head in (None, *range(len(read[0].weights)))]
-
-
-Quality = Callable[[Sequence[Words], Gold, int | None], Any]
-"""A measure of one head of a layer, or for None of the mean over heads."""
-
-
-def best(found: Readings, gold: Gold, heads: bool, quality: Quality) -> Place:
-    """Return the layer, or with `heads` the head, of the highest quality. Of equals, the first."""
-    among = [place for place in places(found) if (place[1] is not None) == heads]
-    return max(among, key=lambda place: quality(found[place[0]], gold, place[1]))
-
-
 def choose(found: Readings, valid: Sequence[Example]) -> Choice | None:
     """Choose by AER on validation, whose readings are `found`; None without gold, or without slots to align."""
     gold = gold_of(valid)
     if gold is None or not found:
         return None
-
-    def rightness(read: Sequence[Words], gold: Gold, head: int | None) -> float:
-        return -alignment_error(read, gold, head)
-
-    return Choice(best(found, gold, False, rightness), best(found, gold, True, rightness))
+    layers, heads = {}, {}
+    for layer, read in sorted(found.items()):
+        layers[layer, None] = alignment_error(read, gold)
+        for head in range(len(read[0].weights)):
+            heads[layer, head] = alignment_error(read, gold, head)
+    return Choice(min(layers, key=lambda place: layers[place]), min(heads, key=lambda place: heads[place]))
 
 
 def alignment_scores(found: Readings, data: Sequence[Example], split: str, choice: Choice) -> list[Score]:
@@ -252,26 +239,15 @@ def _signature(place: Place) -> str:
     return f"layer:{layer}|heads:mean" if head is None else f"layer:{layer}|head:{head}"
 
 
-ATTENDS: dict[str, tuple[Quality, bool]] = {
-    "attends_mass": (gold_mass, False),
-    "attends_argmax": (gold_argmax, False),
-    "attends_head": (gold_argmax, True),
-}
-"""Score of encoder self-attention ↦ its measure, and whether it is that of a single head."""
-
-
 def attends(
     model: Translator, data: Mapping[str, Sequence[Example]], valid: Sequence[Example], vocabulary: Vocabulary
 ) -> list[Score]:
-    """Score encoder self-attention on the splits whose pairs say who attends to whom, 0–100.
+    """Score encoder self-attention on the splits whose pairs say who attends to whom.
 
-    attends_mass: 100 · the weight on gold words, the mean over source words that have any, heads averaged.
-    attends_argmax: 100 · the share of these words whose largest weight, heads averaged, is on a gold word.
-    attends_head: the same of one head alone, where there are several.
+    attends_argmax: 100 · the share of source words with gold whose largest weight, heads averaged, is on a gold word.
 
-    Weights are |a| / Σ|a| (the weights, of a distribution) with those of a word's tokens pooled; equal largest ones
-    share their query evenly. Each metric takes the layer (and head) that is best in it on validation. None of a model
-    without encoder self-attention, or of a split that the model cannot read.
+    Weights are |a| / Σ|a| (the weights, of a distribution) with those of a word's tokens pooled. The layer is the best
+    one on validation. None of a model without encoder self-attention, or of a split that the model cannot read.
     """
 
     def read(part: Sequence[Example]) -> tuple[Readings, Gold]:
@@ -282,17 +258,15 @@ def attends(
     found, gold = of_valid = read(valid)
     if not found:
         return []
-    chosen = {metric: best(found, gold, heads, measure) for metric, (measure, heads) in ATTENDS.items()}
+    layer = max(sorted(found), key=lambda layer: gold_argmax(found[layer], gold))
+    signature = f"{_signature((layer, None))}|version:1"
     scores = []
     for split, part in data.items():
         found, gold = of_valid if part is valid else read(part)
-        n = sum(len({link.target for link in truth}) for truth in gold)
-        for metric, (measure, heads) in ATTENDS.items() if found else ():
-            layer, head = chosen[metric]
-            if not heads or len(found[layer][0].weights) > 1:
-                value = 100 * measure(found[layer], gold, head)
-                signature = f"{_signature(chosen[metric])}|version:1"
-                scores.append(Score(split=split, metric=metric, value=value, n=n, signature=signature))
+        if found:
+            value = 100 * gold_argmax(found[layer], gold)
+            n = sum(len({link.target for link in truth}) for truth in gold)
+            scores.append(Score(split=split, metric="attends_argmax", value=value, n=n, signature=signature))
     return scores
 
 
@@ -309,19 +283,6 @@ def validation_error(
     between = [sides(example, vocabulary, "cross") for example in data]
     read = [of_words(call, batch.source.shape[1], between) for (site, _), call in calls.items() if site == "cross"]
     return min((alignment_error(found, gold) for found in read if found is not None), default=None)
-
-
-def onset(history: Sequence[dict[str, Any]], n: int) -> list[Score]:
-    """Score the first step of the history whose alignment error rate on `n` sentences of validation is below `ONSET`.
-
-    A score without a value if it never is; no score where there was no rate to look at.
-    """
-    rates = [(point["step"], point["valid_aer"]) for point in history if point.get("valid_aer") is not None]
-    if not rates:
-        return []
-    first = next((float(step) for step, rate in rates if rate < ONSET), None)
-    signature = f"aer<{ONSET}|layer:best|heads:mean|version:1"
-    return [Score(split="valid", metric="onset", value=first, n=n, signature=signature)]
 
 
 def attention_map(

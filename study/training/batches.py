@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import zip_longest
 from typing import NamedTuple
 
 import numpy as np
@@ -100,23 +100,16 @@ def examples(pairs: Sequence[Pair], vocabulary: Vocabulary) -> list[Example]:
 
 def collate(chosen: Sequence[Example]) -> Batch:
     """Pad to the longest. Sources end with EOS."""
-    sources, source_ends = _padded([example.source for example in chosen])
-    targets, target_ends = _padded([example.target for example in chosen])
-    rows = np.arange(len(chosen))
-    given = np.column_stack((np.full(len(rows), BOS), targets[:, :-1]))
-    sources[rows, source_ends] = EOS
-    targets[rows, target_ends] = EOS
-    source = torch.from_numpy(sources)
-    return Batch(source, source != PAD, torch.from_numpy(given), torch.from_numpy(targets))
+    source = _padded([[*example.source, EOS] for example in chosen])
+    given = _padded([[BOS, *example.target] for example in chosen])
+    wanted = _padded([[*example.target, EOS] for example in chosen])
+    return Batch(source, source != PAD, given, wanted)
 
 
-def _padded(rows: list[list[int]]) -> tuple[np.ndarray, np.ndarray]:
-    """Return rows as an array with one PAD or more after each, and their lengths. `torch.tensor` is slow for lists."""
-    lengths = np.array([len(row) for row in rows])
-    out = np.full((len(rows), lengths.max() + 1), PAD, np.int64)
-    inside = np.arange(out.shape[1]) < lengths[:, None]
-    out[inside] = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
-    return out, lengths
+def _padded(rows: list[list[int]]) -> Tensor:
+    """Return rows as a tensor with PAD after the shorter ones. `torch.tensor` is slow for lists."""
+    columns = list(zip_longest(*rows, fillvalue=PAD))
+    return torch.from_numpy(np.ascontiguousarray(np.array(columns, np.int64).T))
 
 
 def epoch(lengths: np.ndarray, budget: int, seed: int, number: int) -> list[np.ndarray]:

@@ -6,7 +6,7 @@ import io
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
@@ -49,34 +49,23 @@ def cut_to(model: Translator, kept: Mapping[str, Sequence[int]]) -> None:
         model.set_submodule(path, attention.reduced([attention.kept.index(head) for head in heads]))
 
 
-class Kept(NamedTuple):
-    """State of a run that earlier calls have left."""
-
-    step: int
-    calls: list[Call]
-    """Those calls; empty if the version that made them did not keep them."""
-
-
-def check_resumable(path: Path, model: Translator) -> Kept | None:
-    """Check a checkpoint that training is to go on from; None if there is none.
+def resumable(path: Path, model: Translator) -> tuple[int, list[Call]]:
+    """Return the step that training goes on from, and the calls that made it: 0 and none without a checkpoint.
 
     Raises:
         InputError: it is damaged, or of another model.
     """
     if not path.exists():
-        return None
+        return 0, []
     try:
         kept = load(path)
         found = {name: tensor.shape for name, tensor in kept["state_dict"].items()}
-        fits = found == {f"model.{name}": tensor.shape for name, tensor in model.state_dict().items()}
-        fits = fits and {"study", "optimizer_states", "loops", "global_step"} <= kept.keys()
-        calls = [Call.model_validate(call) for call in kept["study"].get("calls", [])] if fits else []
+        if found != {f"model.{name}": tensor.shape for name, tensor in model.state_dict().items()}:
+            raise InputError("another model's")
+        return kept["global_step"], [Call.model_validate(call) for call in kept["study"]["calls"]]
     except Exception as problem:  # What a damaged file can raise has no end.
-        said = f" ({problem})" if isinstance(problem, InputError) else ""
-        raise InputError(f"{path}: expected a checkpoint, got a damaged one{said}. Remove it to start again.") from None
-    if not fits:
-        raise InputError(f"{path}: expected a checkpoint of this model, got one of another. Remove it to start again.")
-    return Kept(kept["global_step"], calls)
+        got = problem if isinstance(problem, InputError) else "a damaged file"
+        raise InputError(f"{path}: expected a checkpoint of this model, got {got}. Remove it to start again.") from None
 
 
 def load(path: Path | io.BytesIO) -> dict[str, Any]:
@@ -88,7 +77,7 @@ def load(path: Path | io.BytesIO) -> dict[str, Any]:
     """
     with zipfile.ZipFile(path) as archive:
         if (damaged := archive.testzip()) is not None:
-            raise InputError(f"{damaged} does not have its checksum")
+            raise InputError(f"a damaged part, {damaged}")
     if isinstance(path, io.BytesIO):
         path.seek(0)
     whole: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)

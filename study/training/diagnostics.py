@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,6 +23,7 @@ from study.attention import AttentionCall
 from study.corpora import Link
 from study.models import Translator
 from study.models.translator import PAD
+from study.records import rounded
 from study.training.batches import Batch, Example
 from study.training.vocabulary import Vocabulary
 
@@ -38,14 +40,12 @@ cross [B, L, S], encoder_self [B, S, S]; sites without gold are missing. Sure an
 End-of-sentence has no gold, neither as query nor as slot.
 """
 
-MEASURES = ("logit_sd", "logit_max", "entropy", "information", "spread", "max_weight")
-MASSES = ("gold_mass", "last_two_mass", "end_mass")
-NAMES = MEASURES + MASSES
+NAMES = ("logit_sd", "entropy", "information", "max_weight", "gold_mass", "last_two_mass", "end_mass")
 """Names of all measures of a head."""
-IN_RECORD = ("logit_max", "entropy", "spread", "gold_mass")
-"""Means over layers and heads in a record's history. The history's file has every measure of every head."""
-DIGITS = 4
-"""Significant digits of a diagnostic in a record."""
+IN_HISTORY = ("entropy", "gold_mass")
+"""Measures whose means over layers and heads the history keeps."""
+brief = partial(rounded, digits=4)
+"""Rounds diagnostics as a record has them."""
 POSITIONS = (0, 1, 4, 8, 16)
 """Bins of a distance, named by where they begin: 0, 1–3, 4–7, 8–15, 16 and more."""
 FEWEST = 8
@@ -120,8 +120,8 @@ def _of_tokens(links: Sequence[Link], asking: list[int], source: list[int], shap
 def diagnose(calls: dict[Site, AttentionCall], batch: Batch, truth: Truth) -> Diagnostics:
     """Return the measures of every site on one batch, from the calls that `observe` recorded.
 
-    logit_sd, logit_max: standard deviation and maximum of the visible logits; null for fewer than two.
-    The others: see `entropies` and `masses`. Of two score maps of a head, the mean.
+    logit_sd: standard deviation of the visible logits; null for fewer than two. The others: see `entropies` and
+    `masses`. Of two score maps of a head, the mean.
     """
     found: Diagnostics = {}
     for (site, _), call in calls.items():
@@ -129,7 +129,8 @@ def diagnose(calls: dict[Site, AttentionCall], batch: Batch, truth: Truth) -> Di
         values: Values = {}
         if call.weights.shape[-1]:
             visible = call.mask.expand_as(call.normalised) & real  # before heads mix their maps
-            values = logits(call.logits, visible) | entropies(call.normalised, visible, call.sums_to_one)
+            values = {"logit_sd": deviation(call.logits, visible)}
+            values |= entropies(call.normalised, visible, call.sums_to_one)
             over_tokens = call.over_tokens(batch.source.shape[1]) if site == "cross" else call.weights
             if over_tokens is not None and site != "decoder_self":
                 some = (call.mask.expand_as(call.weights) & real).any(-1)
@@ -153,24 +154,19 @@ def mean(values: Tensor, where: Tensor) -> Tensor:
     return values.masked_fill(~where, 0).sum(away) / where.sum(away)
 
 
-def logits(scores: Tensor, visible: Tensor) -> Values:
-    """Measure standard deviation and maximum of the visible logits [B, H, L, S]; NaN for fewer than two."""
+def deviation(logits: Tensor, visible: Tensor) -> Tensor:
+    """Return the standard deviation of the visible logits [B, H, L, S] of each head; NaN for fewer than two."""
     count = visible.sum((0, 2, 3))
-    centre = mean(scores, visible)
-    square = (scores - centre[:, None, None]).square().masked_fill(~visible, 0).sum((0, 2, 3))
-    largest = scores.masked_fill(~visible, float("-inf")).amax((0, 2, 3))
-    found = {"logit_sd": (square / (count - 1)).sqrt(), "logit_max": largest}
-    return {name: value.masked_fill(count < 2, torch.nan) for name, value in found.items()}
+    centre = mean(logits, visible)
+    square = (logits - centre[:, None, None]).square().masked_fill(~visible, 0).sum((0, 2, 3))
+    return (square / (count - 1)).sqrt().masked_fill(count < 2, torch.nan)
 
 
 def entropies(weights: Tensor, visible: Tensor, sums_to_one: bool) -> Values:
-    """Measure the spread of weights a [B, H, L, S]: of each row, of the mean over queries, and their difference.
+    """Measure the entropy H of weights a [B, H, L, S].
 
     entropy: H(a) / log(visible slots), the mean over rows with at least two slots.
     information: H(mean over queries of a) − mean H(a), in nats, the mean over sentences; 0 if all queries agree.
-    spread: H(mean over queries of a) / log(slots that some query sees), the mean over sentences. It measures
-        **collapse**: it is low if all queries look at one place. A low entropy alone is no collapse, because correct
-        alignments are sharp.
     max_weight: the largest weight of a row, the mean over rows.
 
     The weights are those of the normaliser, before a reach samples or removes any, because a sampled row is always
@@ -189,7 +185,6 @@ def entropies(weights: Tensor, visible: Tensor, sums_to_one: bool) -> Values:
     return found | {
         "entropy": mean(entropy / slots.clamp(min=2).log(), slots > 1),
         "information": mean(pooled - inside, union > 1),
-        "spread": mean(pooled / union.clamp(min=2).log(), union > 1),
     }
 
 
@@ -309,40 +304,13 @@ def number(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def site_means(diagnostics: Diagnostics) -> dict[str, dict[str, float | None]]:
-    """Return the mean over layers and heads of every measure, by site; None if no head has a value."""
-    return {site: {name: _mean(layers, name) for name in NAMES} for site, layers in diagnostics.items()}
-
-
-def _mean(layers: list[dict[str, Any]], name: str) -> float | None:
-    known = [value for layer in layers for value in layer[name] or () if value is not None]
-    return sum(known) / len(known) if known else None
-
-
-def for_record(last: Diagnostics, initial: Diagnostics, gradients: dict[str, Any]) -> dict[str, Any]:
-    """Return a record's diagnostics: site ↦ layers ↦ name ↦ one value a head, and `gradients` by moment.
-
-    Values are those of the last validation. The heads' standard deviations of logits at step 0 stand beside them.
-    """
-    sites = {
-        site: [{**layer, "logit_sd_step_0": initial[site][i]["logit_sd"]} for i, layer in enumerate(layers)]
-        for site, layers in last.items()
-    }
-    tree: dict[str, Any] = brief({**sites, "gradients": gradients} if sites else {})
-    return tree
-
-
-def short(point: dict[str, Any]) -> dict[str, Any]:
-    """Return a point of the history as the record keeps it."""
-    sites = point["diagnostics"].items()
-    kept = {site: {name: values[name] for name in IN_RECORD if values[name] is not None} for site, values in sites}
-    return {name: value for name, value in point.items() if name != "heads"} | {"diagnostics": brief(kept)}
-
-
-def brief(tree: Any) -> Any:
-    """Round every float to `DIGITS` significant digits; NaN and ∞ become None."""
-    if isinstance(tree, float):
-        return float(f"{tree:.{DIGITS}g}") if math.isfinite(tree) else None
-    if isinstance(tree, dict):
-        return {key: brief(value) for key, value in tree.items()}
-    return [brief(item) for item in tree] if isinstance(tree, list | tuple) else tree
+def site_means(diagnostics: Diagnostics) -> Any:
+    """Return the means over layers and heads that the history keeps, by site; without those of no value."""
+    found: dict[str, dict[str, float]] = {}
+    for site, layers in diagnostics.items():
+        found[site] = {}
+        for name in IN_HISTORY:
+            known = [value for layer in layers for value in layer[name] or () if value is not None]
+            if known:
+                found[site][name] = sum(known) / len(known)
+    return brief(found)

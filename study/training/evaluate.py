@@ -7,14 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from study import scoring
-from study.attention.scores import Bounded
 from study.config import Experiment
 from study.corpora import Contrast, Corpus, Pair
 from study.models import Translator
-from study.models.translator import PAD
 from study.records import Score
 from study.training import decode
 from study.training.alignment import alignment_scores, attends, attention_map, choose, gold_of, readings
@@ -42,71 +39,40 @@ def evaluate(
 ) -> Evaluation:
     """Score validation and all test splits alike. What aligns is chosen on validation."""
     scores: list[Score] = []
-    hypotheses: dict[str, list[str]] = {}
     nll: dict[str, list[float]] = {}
-    on_valid = readings(model, valid, vocabulary) if gold_of(valid) is not None else {}
-    aligning = choose(on_valid, valid)
-    started, count = time.perf_counter(), 0
-    beam, alpha = experiment.decoding.beam, experiment.decoding.length_penalty
     tests = {split: examples(corpus.splits[split], vocabulary) for split in corpus.tests}
     data: dict[str, Sequence[Example]] = {"valid": valid, **tests}
-    for split, split_data in data.items():
-        hypotheses[split] = decode.translate(model, split_data, vocabulary, beam, alpha)
-        count += len(split_data)
-    speed = count / (time.perf_counter() - started)
-    losses = {split: decode.tempered_nll(model, split_data, TEMPERATURES) for split, split_data in data.items()}
+    beam, alpha = experiment.decoding.beam, experiment.decoding.length_penalty
+    started = time.perf_counter()
+    hypotheses = {split: decode.translate(model, part, vocabulary, beam, alpha) for split, part in data.items()}
+    speed = sum(map(len, data.values())) / (time.perf_counter() - started)
+    on_valid = readings(model, valid, vocabulary) if gold_of(valid) is not None else {}
+    aligning = choose(on_valid, valid)
+    losses = {split: decode.tempered_nll(model, part, TEMPERATURES) for split, part in data.items()}
     cooled = int(losses["valid"].nansum(0).argmin())
-    for split, split_data in data.items():
+    for split, part in data.items():
         pairs = corpus.splits[split]
         members = experiment.data.in_subsets(split, pairs)
         scores += scoring.score_split(hypotheses[split], pairs, split, members)
-        readable = all(decode.fits(model, example) for example in split_data)
+        readable = all(decode.fits(model, example) for example in part)
         sentences = losses[split][:, TEMPERATURES.index(1.0)]
-        scores += _forced(split_data, split, float(sentences.sum()) if readable else None)
-        scores += scoring.score_nll(sentences.tolist() if readable else None, pairs, split, members)
-        calibrated = losses[split][:, cooled].tolist() if readable else None
-        scores += scoring.score_calibrated(calibrated, TEMPERATURES[cooled], len(pairs), split, members)
+        tokens, mean, perplexity = sum(len(example.target) + 1 for example in part), None, None
         if readable:
             nll[split] = sentences.tolist()
-            if aligning is not None:
-                found = on_valid if split == "valid" else readings(model, split_data, vocabulary)
-                scores += alignment_scores(found, split_data, split, aligning)
-        scores += _beyond(model, split_data, split)
+            total = float(sentences.sum())
+            mean, perplexity = total / len(part), float(np.exp(min(total / tokens, 700.0)))
+        scores.append(Score(split=split, metric="nll", value=mean, n=len(part)))
+        scores.append(Score(split=split, metric="perplexity", value=perplexity, n=tokens))
+        scores += scoring.score_nll(nll.get(split), pairs, split, members)
+        calibrated = losses[split][:, cooled].tolist() if readable else None
+        scores += scoring.score_calibrated(calibrated, TEMPERATURES[cooled], len(pairs), split, members)
+        if readable and aligning is not None:
+            found = on_valid if split == "valid" else readings(model, part, vocabulary)
+            scores += alignment_scores(found, part, split, aligning)
     scores += attends(model, data, valid, vocabulary)
     scores += _contrasts(model, corpus.contrasts, vocabulary)
     shown = attention_map(model, tests[corpus.tests[0]], vocabulary, aligning.layer[0] if aligning else None)
     return Evaluation(scores, hypotheses, nll, shown, speed)
-
-
-def _forced(data: Sequence[Example], split: str, nll: float | None) -> list[Score]:
-    """NLL per sentence and perplexity per token, without smoothing, from the sum in nats; without values for None."""
-    tokens = sum(len(example.target) + 1 for example in data)
-    perplexity = None if nll is None else float(np.exp(min(nll / tokens, 700.0)))
-    return [
-        Score(split=split, metric="nll", value=None if nll is None else nll / len(data), n=len(data)),
-        Score(split=split, metric="perplexity", value=perplexity, n=tokens),
-    ]
-
-
-@torch.no_grad()
-def _beyond(model: Translator, data: Sequence[Example], split: str) -> list[Score]:
-    """100 · share of the slots of a split that scores of a bounded number of slots cannot address, sites together.
-
-    Such a score masks the slots beyond the longest training sentence. None of a model without one.
-    """
-    bounded = [(site, attention.score) for site, _, attention in model.sites() if isinstance(attention.score, Bounded)]
-    if not bounded:
-        return []
-    hidden = total = 0
-    for _, batch in decode.fitting(model, data):
-        cross = model.encode(batch.source, batch.mask).memories[0].mask
-        masks = {"encoder_self": batch.mask, "decoder_self": batch.wanted != PAD, "cross": cross}
-        for site, score in bounded:
-            slots = masks[site].sum(1)
-            hidden += int((slots - score.longest).clamp(min=0).sum())
-            total += int(slots.sum())
-    value = 100 * hidden / total if total else None
-    return [Score(split=split, metric="beyond", value=value, n=len(data), signature="slots|sites:all|version:1")]
 
 
 def _contrasts(model: Translator, contrasts: Sequence[Contrast], vocabulary: Vocabulary) -> list[Score]:

@@ -20,7 +20,6 @@ from study.config import Experiment
 from study.errors import InputError
 from study.files import CHECKOUT
 from study.records import Call, Provenance
-from study.training.checkpoint import Kept
 
 PACKAGES = ("attention-ablation", "numpy", "pytorch-lightning", "sacrebleu", "sentencepiece", "torch", "wandb")
 """Packages that may change a number of a run, or what is recorded of it."""
@@ -95,18 +94,18 @@ def provenance(device: torch.device, devices: int, precision: str) -> Provenance
     )
 
 
-def continued(made: Provenance, kept: Kept | None) -> tuple[list[Call], Provenance]:
+def continued(made: Provenance, step: int, earlier: list[Call]) -> tuple[list[Call], Provenance]:
     """Return the calls that make a run, this one last, and its provenance, which holds them if they differ.
 
     Args:
         made: the facts of this call.
-        kept: what earlier calls have left; None if this one begins the run.
+        step: the update from which it continues.
+        earlier: the calls before it.
     """
-    own = Call(from_step=kept.step if kept else 0, **made.model_dump(include=set(Call.model_fields)))
-    calls = list(kept.calls) if kept else []
-    if not calls or calls[-1].model_copy(update={"from_step": own.from_step}) != own:
-        calls.append(own)
-    if len(calls) == 1 and calls[0].from_step == 0:
+    own = Call(from_step=step, **made.model_dump(include=set(Call.model_fields)))
+    again = earlier and earlier[-1].model_copy(update={"from_step": step}) == own
+    calls = earlier if again else [*earlier, own]
+    if len(calls) == 1:
         return calls, made
     dirty = {call.git_dirty for call in calls}
     alike = len({(call.device, call.device_count, call.threads) for call in calls}) == 1

@@ -15,18 +15,18 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import timedelta
 from multiprocessing.connection import wait
 from typing import Any
 
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment, find_free_network_port
-from pytorch_lightning.strategies import DDPStrategy
 from torch import Tensor, distributed
 
 from study.errors import BROKEN
 
 GRACE = 10.0
 """Seconds that a rank has to end by itself when another one has."""
+START = "spawn"
+"""How the process of another rank begins: as a new Python."""
 
 
 class Ranks(LightningEnvironment):
@@ -59,8 +59,8 @@ class Ranks(LightningEnvironment):
             part: arguments that can be pickled.
             asked: returns the signal that has asked this process to end.
         """
-        context, over = multiprocessing.get_context("spawn"), threading.Event()
-        others = []
+        context: Any = multiprocessing.get_context(START)
+        others, over = [], threading.Event()
         for rank in range(1, self.count) if self.rank == 0 else ():
             place = Ranks(self.count, rank, self.main_port)
             others.append(context.Process(target=_joined, args=(follow, place, *part), name=f"rank {rank}"))
@@ -98,24 +98,6 @@ def _joined(follow: Callable[..., None], *arguments: Any) -> None:
 
     threading.Thread(target=watch, daemon=True).start()
     follow(*arguments)
-
-
-class Strategy(DDPStrategy):
-    """Lightning's, with our handlers of signals: it meets the other ranks right after it has set its own.
-
-    Waiting has no limit, because a rank that ends ends the others.
-
-    Args:
-        install: sets our handlers.
-    """
-
-    def __init__(self, install: Callable[[], None]) -> None:
-        super().__init__(find_unused_parameters=True, timeout=timedelta(days=30))
-        self.install = install
-
-    def barrier(self, *args: Any, **kwargs: Any) -> None:
-        self.install()
-        super().barrier(*args, **kwargs)
 
 
 def mean_over_ranks(value: Tensor) -> Tensor:

@@ -21,15 +21,13 @@ import torch
 from study import files, records, scoring
 from study.config import Experiment, config_hash, experiment_id, plugins, recorded, scientific
 from study.config.experiment import threads_for
-from study.errors import InputError
 from study.models import Translator
 from study.models.cost import cost
 from study.records import CHECKPOINT, STOPPED, DataFacts, ModelFacts, Record, Resources, Score, Selection
 from study.tracking.tracker import Tracker
-from study.training.alignment import onset
 from study.training.batches import sizes_of
-from study.training.checkpoint import check_resumable, save_model
-from study.training.diagnostics import for_record, short
+from study.training.checkpoint import resumable, save_model
+from study.training.diagnostics import brief
 from study.training.machine import continued, device_for, keep_memory, peak_memory, provenance
 from study.training.ranks import Ranks
 from study.training.task import DataModule, DivergedError, Task, initial_model
@@ -53,19 +51,11 @@ def run(experiment: Experiment, folder: Path, watch: Any = print, hooks: Hooks |
         if "WANDB_SWEEP_ID" in os.environ:  # the server waits for this trial
             Tracker(experiment, folder).finish(record)
         return record
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise files.unwritable(folder, problem) from None
     plugins.learn(folder)
+    prepared = Run(experiment, folder, watch, hooks)
+    folder.mkdir(parents=True, exist_ok=True)
     for name in ("progress.json", STOPPED):  # of an earlier call
         (folder / name).unlink(missing_ok=True)
-    try:
-        prepared = Run(experiment, folder, watch, hooks)
-    except InputError:
-        with suppress(OSError):  # a folder that this call made and that holds nothing
-            folder.rmdir()
-        raise
     plugins.keep(folder, scientific(experiment).values())
     return prepared.record()
 
@@ -136,10 +126,10 @@ class Run:
         self.data = DataModule(experiment)
         self.cost = cost(experiment.model, sizes_of(self.data.train, len(self.data.vocabulary)))
         self.model: Translator = self.hooks.model(self)
-        self.calls, self.provenance = continued(made, check_resumable(folder / CHECKPOINT, self.model))
+        calls, self.provenance = continued(made, *resumable(folder / CHECKPOINT, self.model))
         self.task = Task(experiment, self.data, self.model)
         """The model's training: its history, its diagnostics, and the weights that are tested."""
-        self.task.began, self.task.calls = self.started, [call.model_dump() for call in self.calls]
+        self.task.began, self.task.calls = self.started, [call.model_dump() for call in calls]
         self.task.asked = lambda: self.interruption.signal is not None
 
     def record(self) -> Record:
@@ -186,8 +176,9 @@ class Run:
     def _train(self) -> None:
         recipe, checkpoint = self.experiment.training, self.folder / CHECKPOINT
         every = min(recipe.validate_every, recipe.steps)
-        callbacks = [*([self.progress] if self.ranks.rank == 0 else []), Checkpoint(checkpoint, every)]
-        own = trainer(recipe, self.device, self.ranks, callbacks, self.folder, self.interruption.install)
+        journal = [self.progress] if self.ranks.rank == 0 else []
+        callbacks = [self.interruption, *journal, Checkpoint(checkpoint, every)]
+        own = trainer(recipe, self.device, self.ranks, callbacks, self.folder)
         resume = str(checkpoint) if checkpoint.exists() else None
         begins = f"continuing from {checkpoint.name}" if resume else "training"
         self.watch(f"{begins}: {recipe.steps:,} steps, a validation every {every:,}")
@@ -224,7 +215,7 @@ class Run:
             scores.append(score)
         return self._record(
             "finished",
-            scores=[*scores, *onset(self.task.history, len(self.task.diagnosed))],
+            scores=scores,
             per_sentence={name: digest for name, digest in digests.items() if name.endswith(".nll.txt")},
             speed=found.sentences_per_second,
         )
@@ -252,7 +243,7 @@ class Run:
                 source=corpus.languages[0],
                 target=corpus.languages[1],
                 files=corpus.files,
-                subwords=self.data.vocabulary.sha256,
+                subwords=hashlib.sha256(self.data.vocabulary.state).hexdigest(),
             ),
             model=ModelFacts.model_validate(self.cost, from_attributes=True),
             resources=Resources(
@@ -264,8 +255,8 @@ class Run:
             ),
             selection=Selection(rule=self.experiment.training.select, step=task.best["step"], value=task.best["value"]),
             scores=scores or [],
-            diagnostics=for_record(task.diagnostics, task.initial, task.gradients),
-            history=records.rounded([short(point) for point in task.history]),
+            diagnostics=brief({**task.diagnostics, "gradients": task.gradients} if task.diagnostics else {}),
+            history=records.rounded(task.history),
             per_sentence=per_sentence or {},
             provenance=self.provenance,
             wandb=self.wandb.facts(),

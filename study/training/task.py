@@ -37,7 +37,7 @@ from study.training.vocabulary import factor_tokens, vocabulary_for
 
 DIAGNOSED = 64
 """Sentences of the fixed validation batch that is diagnosed."""
-KEPT = ("history", "diagnostics", "initial", "gradients", "best", "tokens", "train_seconds", "baseline", "last_loss")
+KEPT = ("history", "diagnostics", "gradients", "best", "tokens", "train_seconds", "baseline", "last_loss")
 """State of a task that a checkpoint keeps beside Lightning's."""
 
 
@@ -152,7 +152,6 @@ class Task(pl.LightningModule):
         self.truth = diagnostics.truth(self.diagnosed, self.vocabulary, self.fixed)
         self.history: list[dict[str, Any]] = []
         self.diagnostics: diagnostics.Diagnostics = {}
-        self.initial: diagnostics.Diagnostics = {}
         self.gradients: dict[str, Any] = {}
         self.best: dict[str, Any] = {"step": 0, "value": None, "state": None}
         self.baseline = torch.tensor(-math.log(len(self.vocabulary)))
@@ -168,14 +167,7 @@ class Task(pl.LightningModule):
         self._since, self._threads, self._ending = time.perf_counter(), 0, False
 
     def setup(self, stage: str) -> None:
-        """Take the threads that the experiment declares; `teardown` gives the caller's back.
-
-        Raises:
-            InputError: the trainer has the data of another experiment.
-        """
-        data: Any = self.trainer.datamodule  # type: ignore[attr-defined]
-        if isinstance(data, DataModule) and data.vocabulary.sha256 != self.vocabulary.sha256:
-            raise InputError("datamodule: expected the data of the task, got another vocabulary. Give both the same.")
+        """Take the threads that the experiment declares; `teardown` gives the caller's back."""
         self._threads = torch.get_num_threads()
         asked, gpu = self.experiment.trainer.threads, self.trainer.strategy.root_device.type != "cpu"
         torch.set_num_threads(threads_for(self.experiment.model.width, asked, gpu) or self._threads)
@@ -212,12 +204,7 @@ class Task(pl.LightningModule):
         self.fixed = self.fixed.to(self.device)
         self.truth = {site: slots.to(self.device) for site, slots in self.truth.items()}
         if "start" not in self.gradients and self.trainer.is_global_zero:  # a run that goes on has trained weights
-            self.look_at_the_start()
-
-    def look_at_the_start(self) -> None:
-        """Diagnose the initial values, step 0: what attention does, and where gradients arrive."""
-        self.initial = diagnostics.diagnose(diagnostics.observe(self.model, self.fixed), self.fixed, self.truth)
-        self._follow_back("start")
+            self.measure_gradients("start")
 
     def on_train_start(self) -> None:
         self._since = time.perf_counter()
@@ -309,11 +296,12 @@ class Task(pl.LightningModule):
         references = [example.pair.target for example in self.data.valid]
         bleu, exact = scoring.bleu(hypotheses, references).value, scoring.exact_match(hypotheses, references).value
         if new:
-            found = self.look_at_attention()
+            calls = diagnostics.observe(self.model, self.fixed)
+            self.diagnostics = diagnostics.diagnose(calls, self.fixed, self.truth)
             if self.global_step >= self.recipe.steps:
-                self._follow_back("end")
+                self.measure_gradients("end")
             elif 2 * self.global_step >= self.recipe.steps and "middle" not in self.gradients:
-                self._follow_back("middle")
+                self.measure_gradients("middle")
             point = {
                 "step": self.global_step,
                 "tokens": self.tokens,
@@ -322,24 +310,16 @@ class Task(pl.LightningModule):
                 "valid_bleu": bleu,
                 "valid_exact": exact,
                 "lr": self.recipe.learning_rate * step.factor(self.global_step - 1, self.recipe),
-                **found,
+                "valid_aer": validation_error(calls, self.fixed, self.diagnosed, self.vocabulary),
+                "diagnostics": diagnostics.site_means(self.diagnostics),
             }
             self.history.append(point)
             self._select(point)
         means = {"valid/loss": loss, "valid/nll": float(nll.mean()), "valid/perplexity": math.exp(min(loss, 700.0))}
         return {**means, "valid/bleu": bleu, "valid/exact": exact}
 
-    def look_at_attention(self) -> dict[str, Any]:
-        """Diagnose attention in one pass over the fixed batch, and return what the history keeps of it."""
-        calls = diagnostics.observe(self.model, self.fixed)
-        self.diagnostics = diagnostics.diagnose(calls, self.fixed, self.truth)
-        return {
-            "valid_aer": validation_error(calls, self.fixed, self.diagnosed, self.vocabulary),
-            "diagnostics": diagnostics.site_means(self.diagnostics),
-            "heads": diagnostics.brief(self.diagnostics),
-        }
-
-    def _follow_back(self, moment: str) -> None:
+    def measure_gradients(self, moment: str) -> None:
+        """Measure where gradients arrive: at the `start`, with the initial values, in the `middle` and at the `end`."""
         found = diagnostics.gradients(self.model, self.fixed, self.truth)
         self.gradients[moment] = {"step": self.global_step, **found}
 

@@ -9,12 +9,14 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
+from pytorch_lightning.strategies import DDPStrategy
 
 from study import files, records
 from study.config.experiment import Training
@@ -22,22 +24,22 @@ from study.tracking.tracker import Tracker
 from study.tracking.view import MAPS, lines, validation
 from study.training.alignment import attention_map
 from study.training.diagnostics import brief
-from study.training.ranks import Ranks, Strategy
+from study.training.ranks import Ranks
 
 
 class StoppedError(Exception):
     """Training ends here because it was asked to; its checkpoint is saved."""
 
 
-class Interruption:
+class Interruption(pl.Callback):
     """A request to end that training answers between two steps, not wherever a signal finds it.
 
     Within, the first SIGTERM or SIGINT is only noted. `answer` gives it to the handler of before, once training has
     saved its checkpoint. A second SIGINT is given to it at once: the user does not want to wait. A signal that is
     ignored on entry stays ignored.
 
-    A handler of Lightning's would send to the other ranks from wherever a signal comes, also from inside another
-    exchange with them, and both would wait for ever. So `install` puts this one back after Lightning has set its own.
+    Lightning's handler of SIGTERM would end training with status 0 between two of these checks, or wait for other ranks
+    for ever. It is set before each stage, so the stage begins with taking the signals back.
     """
 
     def __init__(self) -> None:
@@ -48,13 +50,19 @@ class Interruption:
         if threading.current_thread() is threading.main_thread():  # Python gives signals to no other
             found = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
             self._before = {one: handler for one, handler in found.items() if handler not in (signal.SIG_IGN, None)}
-        self.install()
+        self.take_signals()
         return self
 
-    def install(self) -> None:
-        """Take the signals."""
+    def take_signals(self) -> None:
+        """Note signals from here on."""
         for one in self._before:
             signal.signal(one, self._note)
+
+    def on_train_start(self, trainer: pl.Trainer, task: pl.LightningModule) -> None:
+        self.take_signals()
+
+    def on_validation_start(self, trainer: pl.Trainer, task: pl.LightningModule) -> None:
+        self.take_signals()
 
     def __exit__(self, *_: object) -> None:
         for one, handler in self._before.items():
@@ -183,25 +191,21 @@ class Journal(pl.Callback):
 
 
 def trainer(
-    recipe: Training, device: torch.device, ranks: Ranks, callbacks: list[pl.Callback], folder: Path, install: Any
+    recipe: Training, device: torch.device, ranks: Ranks, callbacks: list[pl.Callback], folder: Path
 ) -> pl.Trainer:
     """Build a Lightning trainer for a number of steps on one device or several. It logs, saves and prints nothing.
 
-    `install` sets the handlers of signals, see `Strategy`. `folder` is that of the run: within a job of SLURM,
-    Lightning would resume from any `hpc_ckpt_*` of the working directory.
+    `folder` is that of the run: within a job of SLURM, Lightning would resume from any `hpc_ckpt_*` of the working
+    directory. Ranks wait for each other without a limit, because a rank that ends ends the others.
     """
     for name in ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "lightning_fabric"):
         logging.getLogger(name).setLevel(logging.ERROR)
     warnings.filterwarnings("ignore", module="pytorch_lightning|lightning_fabric")
-
-    def ours(*_: Any) -> None:
-        """Take the signals back: Lightning's handler would end training with status 0 between two checks of ours."""
-        install()
-
+    several = DDPStrategy(find_unused_parameters=True, timeout=timedelta(days=30))
     return pl.Trainer(
         accelerator="gpu" if device.type == "cuda" else "cpu",
         devices=ranks.count,
-        strategy="auto" if ranks.count == 1 else Strategy(install),
+        strategy="auto" if ranks.count == 1 else several,
         plugins=[ranks],
         default_root_dir=folder,
         precision="bf16-mixed" if recipe.precision == "bfloat16" else "32-true",
@@ -214,5 +218,5 @@ def trainer(
         enable_checkpointing=False,
         enable_progress_bar=False,
         enable_model_summary=False,
-        callbacks=[*callbacks, pl.callbacks.LambdaCallback(on_train_start=ours, on_validation_start=ours)],
+        callbacks=callbacks,
     )

@@ -1,31 +1,27 @@
-"""A trained model as it was saved, its translations, and the attention behind them."""
+"""A trained model as it was saved: its translations and word alignments, and the attention behind them."""
 
 from __future__ import annotations
 
 import io
 from collections.abc import Iterable
-from pathlib import Path
 from typing import NamedTuple
 
 import torch
 
-from study import files
 from study.attention import Lengths
 from study.attention_map import Translation
 from study.config import Experiment, experiment_from, plugins
 from study.config.experiment import threads_for
-from study.corpora import Pair, words
+from study.corpora import Pair, load, words
 from study.errors import InputError
 from study.models import Translator, build
 from study.models.search import beam_search
 from study.models.translator import EOS, UNK
 from study.training import checkpoint
-from study.training.alignment import attention_map
-from study.training.batches import Example, collate
+from study.training.alignment import attention_map, choose, links, readings
+from study.training.batches import Example, collate, examples
 from study.training.vocabulary import Vocabulary, restore
 
-LARGEST = 2**34
-"""Bytes of a model."""
 LONGEST = 2000
 """Tokens of a sentence: time grows with the square of their number."""
 
@@ -38,27 +34,12 @@ class Trained(NamedTuple):
     model: Translator
 
 
-def load(path: Path) -> Trained:
+def read(content: bytes, where: str) -> Trained:
     """Load a trained model on the CPU, in evaluation mode, and take as many threads as its training does.
 
     Args:
-        path: the file, or the folder of the run.
-
-    Raises:
-        InputError: there is no such file, or it is not a checkpoint that this version can read.
-    """
-    folder = path if path.is_dir() else None
-    path = path / "model.pt" if folder else path
-    if not path.exists():
-        raise InputError(f"{path}: no such model. A run writes its model.pt when it has finished.")
-    try:
-        return read(files.read(path, LARGEST, below=folder), str(path))
-    except OSError as problem:
-        raise InputError(f"{path}: cannot be read ({problem.strerror}). Check the file and your rights.") from None
-
-
-def read(content: bytes, where: str) -> Trained:
-    """Load a trained model from the content of its file, as `load` does. Messages begin with `where`.
+        content: of its file.
+        where: what messages begin with.
 
     Raises:
         InputError: it is not a checkpoint that this version can read.
@@ -69,8 +50,7 @@ def read(content: bytes, where: str) -> Trained:
         experiment = experiment_from(whole["config"])
         torch.set_num_threads(threads_for(experiment.model.width) or torch.get_num_threads())
         vocabulary = restore(experiment.data.tokens, whole["vocabulary"])
-        lengths = Lengths(**whole["lengths"]) if "lengths" in whole else None
-        model = build(experiment.model, len(vocabulary), experiment.seed, lengths)
+        model = build(experiment.model, len(vocabulary), experiment.seed, Lengths(**whole["lengths"]))
         checkpoint.cut_to(model, whole.get("kept", {}))
         model.load_state_dict(whole["state"])
     except InputError as problem:
@@ -114,7 +94,12 @@ def translate(
     sentence = " ".join(sentence.split())
     if not sentence:
         raise InputError('sentence: expected words, got an empty text. Give one in quotes, such as "Ein Mann schläft."')
-    _check_place(model, site, layer, head)
+    names = list(dict.fromkeys(name for name, _, _ in model.sites()))
+    if site not in names and site != "cross":  # a pruned model may have lost its cross-attention
+        raise InputError(f"site: expected {' or '.join(names)}, got {site}.")
+    if layers := {at: module for name, at, module in model.sites() if name == site}:
+        _check_known("layer", layer, layers)
+        _check_known("head", head, layers[max(layers) if layer is None else layer].kept)
     (source,) = vocabulary.encode([sentence])
     if len(source) > (most := min(LONGEST, (model.longest or LONGEST + 1) - 1)):
         raise InputError(f"sentence: expected at most {most} tokens, got {len(source)}. Shorten it.")
@@ -133,18 +118,51 @@ def translate(
     return Translation(text, tokens, vocabulary.tokens([*ids, EOS]), attention)
 
 
-def _check_place(model: Translator, site: str, layer: int | None, head: int | None) -> None:
-    """Check that the model has a site, and this layer and head of it."""
-    names = list(dict.fromkeys(name for name, _, _ in model.sites()))
-    if site not in names and site != "cross":  # a pruned model may have lost its cross-attention
-        raise InputError(f"site: expected {' or '.join(names)}, got {site}.")
-    layers = {at: module for name, at, module in model.sites() if name == site}
-    check_known("layer", layer, layers)
-    if layers:
-        check_known("head", head, layers[max(layers) if layer is None else layer].kept)
+def align(
+    trained: Trained,
+    pairs: Iterable[tuple[str, str]] | str | None = None,
+    layer: int | None = None,
+    head: int | None = None,
+) -> tuple[int, list[set[tuple[int, int]]]]:
+    """Link every target word of sentence pairs to the source word that it attends to most.
+
+    Args:
+        trained: the model. It reads both sentences (forced decoding).
+        pairs: source and target sentences, or a split of the model's corpus (default: its first test split).
+        layer: layer of cross-attention, from 0 (default: the one with the lowest alignment error on validation, or the
+            last, if no correct links are known there).
+        head: head, from 0 (default: the mean over heads).
+
+    Returns:
+        The layer, and the links of each pair: source word and target word, both from 0. A pair that is too long for the
+        model has none.
+
+    Raises:
+        InputError: no such split, layer or head, a corpus that cannot be read, or a memory without source tokens.
+    """
+    experiment, vocabulary, model = trained
+    if pairs is None or isinstance(pairs, str):
+        corpus = load(experiment.data)
+        split = pairs or corpus.tests[0]
+        if split not in corpus.splits:
+            raise InputError(f"split: expected {', '.join(corpus.splits)}, got {split}.")
+        given = corpus.splits[split]
+    else:
+        given = [Pair(" ".join(source.split()), " ".join(target.split())) for source, target in pairs]
+    found = readings(model, examples(given, vocabulary), vocabulary)
+    if not found:
+        memory = experiment.model.memory
+        raise InputError(f"model: expected a memory of source tokens, got {memory}. Choose another run.")
+    _check_known("layer", layer, found)
+    _check_known("head", head, range(len(next(iter(found.values()))[0].weights)))
+    if layer is None:
+        valid = examples(load(experiment.data).splits["valid"], vocabulary)
+        choice = choose(readings(model, valid, vocabulary), valid)
+        layer = choice.layer[0] if choice else max(found)
+    return layer, [links(reading.of(head)) for reading in found[layer]]
 
 
-def check_known(name: str, value: int | None, known: Iterable[int]) -> None:
+def _check_known(name: str, value: int | None, known: Iterable[int]) -> None:
     """Refuse the number of a layer or head that a model does not have."""
     if value is not None and value not in (known := list(known)):
         raise InputError(f"{name}: expected one of {', '.join(map(str, known))}, got {value}.")

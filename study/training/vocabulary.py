@@ -21,20 +21,12 @@ from study.models.translator import BOS, EOS, PAD, UNK
 SPECIAL = ["<pad>", "<unk>", "<s>", "</s>"]
 
 
-class _Tokens:
-    """Text to tokens and back."""
+class Words:
+    """Vocabulary of the words and punctuation marks of the training split; ▁ marks a space before a token.
 
-    state: bytes
-    """All that decides the tokens, as a checkpoint keeps it."""
-
-    @property
-    def sha256(self) -> str:
-        """Checksum of the state."""
-        return hashlib.sha256(self.state).hexdigest()
-
-
-class Words(_Tokens):
-    """Vocabulary of the words and punctuation marks of the training split; ▁ marks a space before a token."""
+    Attributes:
+        state: all that decides the tokens, as a checkpoint keeps it.
+    """
 
     def __init__(self, state: bytes) -> None:
         self.state = state
@@ -68,8 +60,12 @@ class Words(_Tokens):
         return [self.types[i].replace(SPACE, "") for i in ids]
 
 
-class Subwords(_Tokens):
-    """Byte-pair encoding by sentencepiece, lossless (no normalisation, bytes for unseen characters)."""
+class Subwords:
+    """Byte-pair encoding by sentencepiece, lossless (no normalisation, bytes for unseen characters).
+
+    Attributes:
+        state: all that decides the tokens, as a checkpoint keeps it.
+    """
 
     def __init__(self, state: bytes) -> None:
         self.state = state

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import study
-from study import files, records
+from study import api, files, records
 from study.__main__ import main
 from study.analysis.figures.run import draw_translations
 from study.attention import AttentionCall, Lengths
@@ -20,7 +20,7 @@ from study.models import build
 from study.models.translator import BOS, EOS
 from study.records import Record
 from study.training.checkpoint import save_model
-from study.training.translation import load, translate, unknown
+from study.training.translation import Trained, translate, unknown
 from study.training.vocabulary import Subwords, Vocabulary, Words, vocabulary_for
 
 TEXTS = ["Der Mann sieht den Ärger über die Haustür.", "The man sees the trouble over the front door."]
@@ -33,6 +33,10 @@ def saved(folder: Path, vocabulary: Vocabulary, **fields: object) -> Path:
     given = {"model.width": 20, "data.tokens": tokens, "decoding.beam": 2, "training.steps": 7}
     untrained(folder, vocabulary, given, {f"model.{name}": value for name, value in fields.items()})
     return folder
+
+
+def load(run: Path) -> Trained:
+    return api.load(run).trained
 
 
 def untrained(folder: Path, vocabulary: Vocabulary | None, *fields: dict[str, object]) -> Experiment:

@@ -1,5 +1,8 @@
 """Importance against finite differences, gates against simulation, and one planted head that every order must find."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import model_cases as cases
 import pytest
 import torch
@@ -100,7 +103,9 @@ def test_a_planted_head_is_found(name: str) -> None:
     if name == "weight_norm":  # what it looks at is size
         assert order.weight_norm(translator)[PLANTED] == max(order.weight_norm(translator).values())
     given = {"penalty": 0.05, "gate_steps": 120} if name == "gates" else {}
-    found = order.rank(translator, Pruning(order=name, **given), order.Data(data, data, 200, 1))
+    training = SimpleNamespace(batch_tokens=200)
+    declared: Any = SimpleNamespace(pruning=Pruning(order=name, **given), training=training, seed=1)
+    found = order.rank(translator, declared, data, data)
     assert found.heads[-1] == PLANTED
     assert sorted(found.heads) == heads_of(translator)
     if name == "gates":

@@ -100,10 +100,11 @@ def test_a_smaller_checkpoint_translates(last: bool, tmp_path: Path) -> None:
     gone = [head for head in heads_of(translator, "cross") if head.layer == 1 or not last]
     remove(translator, [*gone, heads_of(translator)[0]])
     save_model(tmp_path / "model.pt", experiment, vocabulary, cases.LENGTHS, translator)
-    loaded = translation.load(tmp_path).model
+    trained = translation.read((tmp_path / "model.pt").read_bytes(), "model.pt")
+    loaded = trained.model
     assert [a.kept for _, _, a in loaded.sites()] == [a.kept for _, _, a in translator.sites()]
     source, target = cases.batch()
     source, target = source % len(vocabulary), target % len(vocabulary)
     torch.testing.assert_close(cases.forced(loaded, source, target), cases.forced(translator, source, target))
-    found = translation.translate(translation.load(tmp_path), "der hund")
+    found = translation.translate(trained, "der hund")
     assert (found.weights is None) != last

@@ -20,8 +20,6 @@ from study.training.alignment import (
     gold_argmax,
     gold_mass,
     links,
-    onset,
-    places,
     pooled,
     readings,
     validation_error,
@@ -96,11 +94,8 @@ def test_heads_and_their_mean_are_told_apart() -> None:
     found[1][0].weights[1] = 0.0
     data = [Example([4, 5], [4, 5], PAIRS[1])]
     gold = [PAIRS[1].alignment or ()]
-    errors = {place: alignment_error(found[place[0]], gold, place[1]) for place in places(found)}
-    assert errors[0, None] == 1
-    assert errors[0, 1] == 0
-    assert errors[1, None] == 0
-    assert len(errors) == 8
+    assert alignment_error(found[0], gold) == 1
+    assert alignment_error(found[0], gold, 1) == alignment_error(found[1], gold) == 0
     choice = choose(found, data)
     assert choice == Choice((1, None), (0, 1))
     scores = {s.metric: s for s in alignment_scores(found, data, "test", choice)}
@@ -170,20 +165,18 @@ MODEL = {"model.family": "transformer", "model.layers": 2, "model.attention.head
 def test_attention_scored_on_who_attends_to_whom() -> None:
     model = build(experiment_from(MODEL).model, len(GRAPHS), 1).eval()
     data = {split: examples(GRAPH.splits[split][:20], GRAPHS) for split in ("valid", "test")}
-    scores = {(s.split, s.metric): s for s in attends(model, data, data["valid"], GRAPHS)}
-    assert {metric for _, metric in scores} == {"attends_mass", "attends_argmax", "attends_head"}
-    masses: dict[int, float] = {}
+    scores = {s.split: s for s in attends(model, data, data["valid"], GRAPHS)}
+    shares: dict[int, float] = {}
     for (site, layer), observation in observe(model, collate(data["valid"])).items():
         if site == "encoder_self":
-            together = observation.weights.mean(1)
+            largest = observation.weights.mean(1).argmax(-1)
             links = [
                 (b, link.target, link.source) for b, e in enumerate(data["valid"]) for link in e.pair.attends or ()
-            ]
-            # a mean over words with gold, which here have one each
-            masses[layer] = float(sum(together[at] for at in links) / len(links))
-    best = max(masses, key=lambda layer: masses[layer])
-    assert scores["valid", "attends_mass"].value == pytest.approx(100 * masses[best], rel=1e-4)
-    assert scores["test", "attends_mass"].signature == f"layer:{best}|heads:mean|version:1"
+            ]  # a word with gold has one link
+            shares[layer] = sum(int(largest[b, t]) == s for b, t, s in links) / len(links)
+    best = max(shares, key=lambda layer: shares[layer])
+    assert scores["valid"].value == pytest.approx(100 * shares[best])
+    assert scores["test"].signature == f"layer:{best}|heads:mean|version:1"
     recurrent = build(experiment_from({"model.width": 24}).model, len(GRAPHS), 1).eval()
     assert attends(recurrent, data, data["valid"], GRAPHS) == []
 
@@ -193,20 +186,16 @@ def test_mass_and_argmax_on_gold_by_hand() -> None:
     found, gold = [Words(heads, heads, heads > 0)], [(Link(1, 0), Link(0, 1), Link(1, 1))]
     # word 0: mean row [.45, .55], gold 1; word 1: [.6, .4], gold both
     assert gold_mass(found, gold) == pytest.approx((0.55 + 1.0) / 2)
-    assert [gold_argmax(found, gold, head) for head in (None, 0, 1)] == [1.0, 1.0, 0.5]
+    assert gold_argmax(found, gold) == 1.0
+    assert gold_argmax([Words(*(part[1:] for part in found[0]))], gold) == 0.5
     even = np.full((1, 1, 4), 0.25)
     assert gold_argmax([Words(even, even, even > 0)], [(Link(2, 0),)]) == 0.25, "equal weights share the word"
 
 
-def test_validations_error_rate_is_that_of_alignment_and_onset_its_first_below_one_half() -> None:
+def test_validations_error_rate_is_that_of_alignment() -> None:
     model = build(experiment_from(MODEL).model, len(GRAPHS), 1).eval()
     data = examples(GRAPH.splits["valid"][:20], GRAPHS)
     batch = collate(data)
     rate = validation_error(observe(model, batch), batch, data, GRAPHS)
     links = [example.pair.alignment or () for example in data]
     assert rate == min(alignment_error(found, links) for found in readings(model, data, GRAPHS).values())
-    history: list[dict[str, Any]] = [{"step": 10 * i, "valid_aer": aer} for i, aer in enumerate((0.7, 0.5, 0.4, 0.6))]
-    (score,) = onset(history, 20)
-    assert (score.metric, score.value, score.n) == ("onset", 20, 20)
-    assert onset(history[:2], 20)[0].value is None
-    assert onset([{"step": 1, "valid_aer": None}], 20) == []

@@ -11,11 +11,9 @@ import pytest
 import torch
 from forks import Forks
 
-from study.config import Experiment, experiment_from, experiment_id
+from study.config import experiment_from
 from study.errors import InputError
-from study.sweep import signals
 from study.training import machine
-from study.training import task as training
 from study.training.batches import Batch, share
 from study.training.run import run
 
@@ -41,15 +39,29 @@ ARM = {
 }
 
 
-def test_two_devices_give_the_losses_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+STOPPED = """
+from study.training import ranks, task
+share, calls = task.mean_over_ranks, []
+def interrupted(value):
+    calls.append(value)
+    if len(calls) == 3 and ranks.distributed.get_rank() == 0:
+        os.kill(os.getpid(), signal.SIGTERM)
+    return share(value)
+ranks.START, task.mean_over_ranks = "fork", interrupted
+run(experiment_from(given[0]), Path(given[1]))
+"""
+"""A run whose rank 0 gets SIGTERM while it shares the loss of step 3, which a validation follows."""
+
+
+def test_two_devices_give_the_losses_of_one(forks: Forks, tmp_path: Path) -> None:
     """Without dropout, up to rounding, and across a stop; all that is there afterwards was written once."""
     one = run(experiment_from(SMALL, ARM), tmp_path / "one", lambda line: None)
-    said: list[str] = []
-    experiment = experiment_from(SMALL, ARM, {"trainer.devices": 2})
-    _stop_inside_an_exchange(experiment, tmp_path / "two", monkeypatch)
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    two = run(experiment, tmp_path / "two", said.append)
-    assert two.id == one.id == experiment_id(experiment)
+    fields, said = {**SMALL, **ARM, "trainer.devices": 2}, []
+    stopped = forks.ended(forks.start(STOPPED, fields, str(tmp_path / "two")))
+    assert stopped == -signal.SIGTERM, forks.log.read_text()
+    assert torch.load(tmp_path / "two" / "checkpoint.ckpt", weights_only=True)["global_step"] == 4
+    two = run(experiment_from(fields), tmp_path / "two", said.append)
+    assert two.id == one.id
     assert [point["step"] for point in two.history] == [3, 5]
     for mine, alone in zip(two.history, one.history, strict=True):
         assert mine["tokens"] == alone["tokens"]
@@ -59,26 +71,20 @@ def test_two_devices_give_the_losses_of_one(tmp_path: Path, monkeypatch: pytest.
     assert two.provenance.device_count == 2
     assert [line.split()[0] for line in said] == ["continuing", "step", "testing"]
     names = [{path.name for path in (tmp_path / folder).iterdir()} for folder in ("one", "two")]
-    assert names[1] == {*names[0], "wandb"}
+    assert names[1] == names[0]
     assert len((tmp_path / "two" / "history.jsonl").read_text().splitlines()) == 2
-    assert len(list((tmp_path / "two" / "wandb").glob("offline-run-*"))) == 1
 
 
-def _stop_inside_an_exchange(experiment: Experiment, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGTERM to rank 0 while it shares the loss of step 3, which a validation follows: all ranks end after that."""
-    share_loss, calls = training.mean_over_ranks, []
-
-    def interrupted(value: torch.Tensor) -> torch.Tensor:
-        calls.append(value)
-        if len(calls) == 3:
-            signal.raise_signal(signal.SIGTERM)
-        return share_loss(value)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(training, "mean_over_ranks", interrupted)
-        with signals.on_request(), pytest.raises(SystemExit):
-            run(experiment, folder, lambda line: None)
-    assert torch.load(folder / "checkpoint.ckpt", weights_only=True)["global_step"] == 4
+QUICK = """
+from study.training import ranks
+joined = ranks._joined
+def announced(*arguments):
+    Path(given[1]).write_text(str(os.getpid()))
+    joined(*arguments)
+ranks.GRACE, ranks.START, ranks._joined = 1.0, "fork", announced
+sys.exit(main(given[0]))
+"""
+"""A command whose second rank writes its process id; it begins at once, and a rank that hangs is ended after 1 s."""
 
 
 @pytest.mark.parametrize(
@@ -96,11 +102,10 @@ def test_a_stop_of_any_rank_stops_the_run_and_what_is_started_ends(
     """Real signals to a run of two processes."""
     fields = {**SMALL, "training.steps": 2000, "training.validate_every": 1000, "trainer.devices": 2}
     words = ["train", *(f"--{name}={value}" for name, value in fields.items()), "--runs", str(tmp_path)]
-    quick = "from study.training import ranks; ranks.GRACE = 1.0; "  # seconds until a rank that hangs is ended
-    first = forks.start(quick + "sys.exit(main(given[0]))", words)
-    children, found = Path(f"/proc/{first}/task/{first}/children"), []
-    until(lambda: found.extend(pid for pid in map(int, children.read_text().split()) if is_rank(pid)) or found)
-    second = found[0]
+    announced = tmp_path / "second"
+    first = forks.start(QUICK, words, str(announced))
+    until(lambda: announced.exists() and announced.read_text())
+    second = int(announced.read_text())
     if when == "training":
         until(lambda: any(json.loads(path.read_text())["step"] > 20 for path in tmp_path.glob("*/progress.json")))
     (os.killpg if of == "group" else os.kill)(second if of == "second" else first, number)
@@ -108,10 +113,6 @@ def test_a_stop_of_any_rank_stops_the_run_and_what_is_started_ends(
     until(lambda: not alive(second))
     assert not list(tmp_path.glob("*/record.json")), "a run that is half trained has no record"
     assert len(list(tmp_path.glob("*/checkpoint.ckpt"))) == (of == "second" and number == signal.SIGTERM)
-
-
-def is_rank(pid: int) -> bool:
-    return b"spawn_main" in Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def until(happened: Callable[[], object]) -> None:
@@ -144,16 +145,13 @@ def test_the_ranks_weighted_means_are_those_of_the_batch() -> None:
 
 
 def test_more_devices_than_gpus_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    """On the CPU they are processes, and as many as one likes, once they are asked for by name."""
-    four = {"trainer.devices": 4, "trainer.device": "auto"}
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    with pytest.raises(
-        InputError, match=r"trainer\.devices: expected at most 1 \(GPUs of this machine: 0\), got 4\. Use fewer"
-    ):
-        machine.device_for(experiment_from(four))
-    assert machine.device_for(experiment_from(four, {"trainer.device": "cpu"})).type == "cpu"
+    """On the CPU they are processes, and as many as one likes."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
-    with pytest.raises(InputError, match=r"at most 2 \(GPUs of this machine: 2\), got 4\. Use fewer"):
+    four = {"trainer.devices": 4, "trainer.device": "auto"}
+    with pytest.raises(
+        InputError, match=r"trainer\.devices: expected at most 2 \(GPUs of this machine: 2\), got 4\. Use"
+    ):
         machine.device_for(experiment_from(four))
     assert machine.device_for(experiment_from(four, {"trainer.devices": 2})).type == "cuda"
+    assert machine.device_for(experiment_from(four, {"trainer.device": "cpu"})).type == "cpu"

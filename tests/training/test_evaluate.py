@@ -2,23 +2,20 @@
 
 import math
 from functools import cache
-from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from study.attention import Lengths
 from study.config import Experiment, experiment_from
-from study.config.mechanisms import MEMORY
 from study.corpora import Contrast, Corpus, Link, Pair
 from study.models import Translator, build
 from study.models.translator import EOS, PAD, Encoded, Output
 from study.training import decode
 from study.training.alignment import readings
 from study.training.batches import Example, collate, examples
-from study.training.evaluate import _beyond, _contrasts, evaluate
+from study.training.evaluate import _contrasts, evaluate
 from study.training.vocabulary import Words
 
 NOUNS = {"Hund": "dog", "Mann": "man", "Ball": "ball", "Haus": "house", "Kind": "child"}
@@ -81,11 +78,7 @@ def test_a_model_that_has_learned_its_corpus(family: str) -> None:
     assert weights.shape == (len(evaluation.shown["target"]), len(evaluation.shown["source"]))
     torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)), rtol=0, atol=1e-3)
     assert evaluation.shown["gold"] == [[i, i] for i in range(len(weights) - 1)]
-    found = readings(model, tests, VOCABULARY)
-    assert sorted(found) == list(range(2 if family == "transformer" else 1))
-    for maps in found.values():
-        assert [m.weights.shape for m in maps] == [(1, len(e.target), len(e.source)) for e in tests]
-        assert all((m.weights.sum(-1) <= 1 + 1e-5).all() and (m.weights >= 0).all() for m in maps)
+    assert sorted(readings(model, tests, VOCABULARY)) == list(range(2 if family == "transformer" else 1))
 
 
 def test_forced_nll_by_hand_whatever_the_batch() -> None:
@@ -108,7 +101,7 @@ def build_untrained(**fields: object) -> tuple[Experiment, Translator]:
     return experiment, build(experiment.model, len(VOCABULARY), 1).eval()
 
 
-@pytest.mark.parametrize("memory", MEMORY.those(lambda row: row.slots is not None))
+@pytest.mark.parametrize("memory", ["mean", "empty"])
 def test_a_memory_without_source_tokens_has_no_alignment(memory: str) -> None:
     experiment, model = build_untrained(memory=memory)
     valid = examples(CORPUS.splits["valid"], VOCABULARY)
@@ -148,13 +141,3 @@ def test_translations_come_in_the_order_of_the_data() -> None:
     assert decode.translate(model, data, VOCABULARY, 1, 0.0) == [p.target for p in PAIRS]
     backwards = decode.translate(model, data[::-1], VOCABULARY, 4, 1.0)
     assert backwards == [p.target for p in PAIRS[::-1]]
-
-
-@pytest.mark.parametrize("family", [{}, {"model.family": "transformer", "model.layers": 1}])
-def test_slots_that_a_location_cannot_address_are_counted(family: dict[str, Any]) -> None:
-    config = experiment_from({"model.width": 20, "model.attention.cross.score": "location"}, family).model
-    model = build(config, len(VOCABULARY), 1, Lengths(5, 5)).eval()
-    data = examples([Pair("a0 b0 c0 d0 e0 f0", "0"), Pair("a0", "0 0 0 0 0 0 0")], VOCABULARY)
-    (score,) = _beyond(model, data, "long")
-    assert score.value == pytest.approx(100 * 2 / (7 + 2))
-    assert _beyond(build(experiment_from(family).model, len(VOCABULARY), 1), data, "long") == []
