@@ -667,9 +667,15 @@ class Study:
     def agreements(self):
         """Effects of the arms that two sweeps share, and their rank correlation; with its interval, in a family."""
         for path in sorted(self.tables.glob("agreement-*.csv")):
-            name, effects = path.stem.removeprefix("agreement-"), {}
-            sweeps = {"transfer": ("transfer_grammar", "transfer_multi30k"), "longer": ("shorter", "longer")}[name]
-            asked = [(tuple(self.metrics[sweep] for sweep in sweeps), self.rows(path.stem))]
+            name, effects = path.stem.removeprefix("agreement-").removesuffix("-bleu"), {}
+            sweeps = {
+                "transfer": ("transfer_grammar", "transfer_multi30k"),
+                "longer": ("shorter", "longer"),
+                "asymptotes": ("asymptotes_1200", "asymptotes_4800"),
+            }[name]
+            bleu = ("test_2016_flickr/bleu",) * 2
+            first = bleu if path.stem.endswith("-bleu") else tuple(self.metrics[sweep] for sweep in sweeps)
+            asked = [(first, self.rows(path.stem))]
             correlations = (
                 self.rows(f"correlation-{name}") if (path.parent / f"correlation-{name}.csv").is_file() else []
             )

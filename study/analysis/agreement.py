@@ -27,14 +27,20 @@ from study.sweep.spec import Spec
 if TYPE_CHECKING:
     import pandas as pd
 
-PAIRS = {"transfer": ("transfer_grammar", "transfer_multi30k"), "longer": ("shorter", "longer")}
+PAIRS = {
+    "transfer": ("transfer_grammar", "transfer_multi30k"),
+    "longer": ("shorter", "longer"),
+    "asymptotes": ("asymptotes_1200", "asymptotes_4800"),
+}
 """Figures and tables of agreement ↦ their two sweeps."""
-EXACT = "test/exact/without pronouns"
+EXACT, BLEU = "test/exact/without pronouns", "test_2016_flickr/bleu"
 SWEEPS = {
     "transfer_grammar": ("grammar", EXACT),
-    "transfer_multi30k": ("Multi30k", "test_2016_flickr/bleu"),
+    "transfer_multi30k": ("Multi30k", BLEU),
     "shorter": ("grammar", EXACT),
     "longer": ("grammar, four times the updates", EXACT),
+    "asymptotes_1200": ("Multi30k", BLEU),
+    "asymptotes_4800": ("Multi30k, four times the updates", BLEU),
 }
 """Sweep ↦ its data in words, and the score beside its own."""
 SIDES = ("first", "second")
@@ -182,10 +188,11 @@ def _reliability(noisy: Any) -> float:
 
 
 def compare(runs: Runs, name: str) -> dict[str, Table]:
-    """Return the tables of a pair of sweeps by their names: effects in the sweeps' own scores, and rank correlations.
+    """Return the tables of a pair of sweeps by their names: effects, and rank correlations.
 
-    `agreement-<name>` has the effects. `correlation-<name>` has ρ of these effects and of the scores beside them; it is
-    left out with too few arms. Empty if there is no effect.
+    `agreement-<name>` has the effects in the sweeps' own scores, and `agreement-asymptotes-bleu` those in BLEU.
+    `correlation-<name>` has ρ of the effects in their own scores and in those beside them; it is left out with too few
+    arms. Empty if there is no effect.
 
     Args:
         runs: runs of both sweeps.
@@ -193,9 +200,22 @@ def compare(runs: Runs, name: str) -> dict[str, Table]:
     """
     specs = [runs.spec(one) for one in PAIRS[name]]
     own, beside = [primary(spec) for spec in specs], [SWEEPS[spec.name][1] for spec in specs]
-    found, both = agree(runs, specs, own), f"{specs[0].name} and {specs[1].name}"
+    found, again = agree(runs, specs, own), agree(runs, specs, beside)
     if not found.effects:
         return {}
+    tables = {f"agreement-{name}": _effects_table(specs, own, found)}
+    if name == "asymptotes":  # its rules read both scores
+        tables[f"agreement-{name}-bleu"] = _effects_table(specs, beside, again)
+    if found.correlations:
+        listed = [_correlations(specs, own, found), _correlations(specs, beside, again)]
+        heads = {"family": "family", "rho": "ρ", "ci": "95% CI", "ceiling": "ceiling", "conclusion": "conclusion"}
+        columns = [Column(k, head, "left" if k in ("family", "conclusion") else "right") for k, head in heads.items()]
+        title_of = f"{' and '.join(PAIRS[name])}: rank correlation of the effects"
+        tables[f"correlation-{name}"] = Table(title_of, columns, listed, [CEILING])
+    return tables
+
+
+def _effects_table(specs: Sequence[Spec], metrics: Sequence[str], found: Agreement) -> Table:
     notes = [
         "An effect is the mean of an arm minus that of the first arm listed of its family; 95% intervals by Welch's "
         f"test, unadjusted. Seeds that every arm has: {found.seeds}.",
@@ -203,7 +223,7 @@ def compare(runs: Runs, name: str) -> dict[str, Table]:
     if found.lacking:
         notes.append(f"Left out, because a run has no score: {', '.join(map(arm_words, found.lacking))}.")
     columns, blocks = [Column("arm", "arm", "left")], dict[str, list[Row]]()
-    for side, spec, metric in zip(SIDES, specs, own, strict=True):
+    for side, spec, metric in zip(SIDES, specs, metrics, strict=True):
         data = SWEEPS[spec.name][0]
         columns += [Column(side, f"{data}: {title(metric)}"), Column(f"{side} ci", f"95% CI, {data}")]
     for row in found.effects:
@@ -213,14 +233,7 @@ def compare(runs: Runs, name: str) -> dict[str, Table]:
             cells[f"{side} ci"] = interval(row[f"{side}_low"], row[f"{side}_high"], 3)
         blocks.setdefault(row["family"], []).append(Row(cells, numbers=row))
     listed = [Block(family, rows) for family, rows in blocks.items()]
-    tables = {f"agreement-{name}": Table(f"{both}: effects of the same arms", columns, listed, notes)}
-    if found.correlations:
-        again = agree(runs, specs, beside)
-        listed = [_correlations(specs, own, found), _correlations(specs, beside, again)]
-        heads = {"family": "family", "rho": "ρ", "ci": "95% CI", "ceiling": "ceiling", "conclusion": "conclusion"}
-        columns = [Column(k, head, "left" if k in ("family", "conclusion") else "right") for k, head in heads.items()]
-        tables[f"correlation-{name}"] = Table(f"{both}: rank correlation of the effects", columns, listed, [CEILING])
-    return tables
+    return Table(f"{specs[0].name} and {specs[1].name}: effects of the same arms", columns, listed, notes)
 
 
 def _correlations(specs: Sequence[Spec], metrics: Sequence[str], found: Agreement) -> Block:
