@@ -76,10 +76,7 @@ def _base(experiment: Experiment, folder: Path, watch: Any, hold: Hold) -> Path:
         os.environ.update(taken)
     if record.status != "finished":
         raise InputError(f"{folder.name}: expected a run with a model, got one that {record.status}. Choose another.")
-    path = folder / "model.pt"
-    if not path.is_file():
-        raise InputError(f"{path}: expected the model to prune, got no file. Remove the folder to train it again.")
-    return path
+    return folder / "model.pt"
 
 
 class Removal(Hooks):
@@ -107,10 +104,11 @@ class Removal(Hooks):
         model = build(run.experiment.model, len(run.data.vocabulary), run.experiment.seed, run.data.lengths)
         try:
             model.load_state_dict(load(self.base)["state"])
-        except Exception:  # What a file that is something else can raise has no end.
+        except Exception:  # What a file that is absent or something else can raise has no end.
+            wanted = experiment_id(_unpruned(run.experiment))
             raise InputError(
-                f"{self.base}: expected the model of {experiment_id(_unpruned(run.experiment))}, got another file. "
-                "Remove its folder to train it again."
+                f"{self.base}: expected the model of {wanted}, got another file or none. Remove its folder to train it "
+                "again."
             ) from None
         return model
 
