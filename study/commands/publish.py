@@ -35,14 +35,15 @@ def main(argv: Sequence[str]) -> int:
     text = "publish although runs are missing or failed; REASON is recorded"
     parser.add_argument("--partial", metavar="REASON", help=text)
     args = parser.parse_args(argv)
-    from study.publish.publish import publish
+    from study.publish.publish import locked, publish
     from study.publish.results import Results
     from study.sweep.spec import load
 
     spec = load(sweep_file(args.sweep))
     results = Results(args.results or Path("results"))
     runs = folder(runs_folder(args.runs), "--runs")
-    done = publish(spec, runs, results, args.partial)
+    with locked(results.root):
+        done = publish(spec, runs, results, args.partial)
     counts = ", ".join(f"{count} {state}" for state, count in done.states.items() if count)
     say(f"{spec.name}: {len(spec.runnable)} declared, {counts}", f"  new        {done.new} in {results.root}")
     say(f"  unchanged  {done.kept}, published before")

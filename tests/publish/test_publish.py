@@ -1,6 +1,8 @@
 """Publishing: conditions, completeness, and that a published run never changes."""
 
 import re
+import subprocess
+import sys
 
 import published_lab
 import pytest
@@ -215,6 +217,24 @@ def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys):
     assert "those of 4 runs scored again, 0 without references" in capsys.readouterr().out
     assert main(["show", lab.ids[1], "--runs", "results", "--json"]) == 0
     assert capsys.readouterr().out == lab.path(1).read_text(encoding="utf-8")
+
+
+def test_two_calls_at_once_publish_other_seeds_of_the_same_arms(lab):
+    """Each call adds a seed to the files of both arms; neither loses what the other has written."""
+    text = (lab.top / "sweeps" / "tiny.yaml").read_text()
+    for seed in (1, 2):
+        one = text.replace("name: tiny", f"name: seed{seed}").replace("[1, 2]", f"[{seed}]")
+        (lab.top / "sweeps" / f"seed{seed}.yaml").write_text(one)
+    lab.committed()
+    command = [sys.executable, "-P", "-m", "study", "publish"]
+    calls = [
+        subprocess.Popen([*command, f"sweeps/seed{seed}.yaml"], cwd=lab.top, stdout=-1, stderr=subprocess.STDOUT)
+        for seed in (1, 2)
+    ]
+    told = [call.communicate()[0] for call in calls]
+    assert [call.returncode for call in calls] == [0, 0], told
+    assert Store(lab.results.root).ids() == sorted(lab.ids), told
+    assert lab.verify().problems == []
 
 
 OWN = """
