@@ -302,6 +302,10 @@ class Axis(dict[str, Row]):
         """Return the names of the rows for which a fact is true."""
         return tuple(name for name, row in self.items() if fact(row))
 
+    def taking(self, option: str) -> tuple[str, ...]:
+        """Return the names of the rows that take an option."""
+        return self.those(lambda row: option in row.options)
+
     @property
     def described(self) -> str:
         """Every value with its help text."""

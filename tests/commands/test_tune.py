@@ -87,7 +87,7 @@ def test_every_arm_gets_the_same_settings_within_the_cap(file):
 REFUSED = {
     "test": ({}, {"metric": {"name": "test/bleu"}}, "expected a score of valid, got test/bleu. Write valid/bleu"),
     "no score": ({}, {"metric": {"name": "valid/bleuu"}}, "Did you mean valid/bleu"),
-    "method": ({}, {"method": "bayes"}, "method: expected grid or random, got 'bayes'"),
+    "method": ({}, {"method": "bayes"}, "method: expected 'grid' or 'random', got 'bayes'"),
     "no cap": ({}, {"run_cap": None}, "run_cap: expected at least 2, a run for each arm, got none"),
     "small cap": ({}, {"run_cap": 1}, "run_cap: expected at least 2, a run for each arm, got 1"),
     "a range in a grid": ({}, {"method": "grid"}, "expected values with method grid, got a range"),

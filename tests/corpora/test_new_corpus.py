@@ -48,7 +48,7 @@ assert main(["ls", "corpora"]) == 0
 try:
     experiment_from({"data.name": "tatoeba", "data.tokens": "subwords"})
 except InputError as problem:
-    assert str(problem).startswith("data.tokens: expected words"), problem
+    assert str(problem).startswith("data.tokens: expected 'words'"), problem
 """
 
 

@@ -65,7 +65,7 @@ def test_a_word_on_an_interval_is_asserted(tmp_path: Any, low: str, clear: str) 
     assert asked(tmp_path, f'later("recurrent", "a", clear: {clear})', tables) == f"+0.1 [{low}, 0.2]"
     shutil.rmtree(tmp_path / "paper")
     other = {"true": "false", "false": "true"}[clear]
-    with pytest.raises(RuntimeError, match="the text calls the effect of a"):
+    with pytest.raises(RuntimeError, match="the text calls the second effect of a"):
         asked(tmp_path, f'later("recurrent", "a", clear: {other})', tables)
 
 

@@ -162,7 +162,7 @@ def test_a_second_call_completes_an_interrupted_one(lab, monkeypatch):
 
     def interrupted(path, table):
         if path.name == "runs.parquet":  # all other tables have the new runs
-            (path.parent / f".{path.name}.0123abcd.tmp").write_text("half")
+            (path.parent / f".{path.name}.0123abcd.study.tmp").write_text("half")
             raise KeyboardInterrupt
         write(path, table)
 
@@ -174,7 +174,7 @@ def test_a_second_call_completes_an_interrupted_one(lab, monkeypatch):
     assert Store(lab.results.root).ids() == []
     lab.publish()
     assert lab.verify().problems == []
-    assert not [name for name in lab.files() if name.endswith(".tmp")]
+    assert not [name for name in lab.files() if name.endswith(".study.tmp")]
 
 
 def test_the_sweep_file_must_be_committed(lab):

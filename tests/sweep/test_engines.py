@@ -84,8 +84,8 @@ def test_every_engine_says_what_it_would_do(file, out, capsys, tmp_path):
 BAD = {
     ("--slurm", "time=soon"): "--slurm: time: expected a time such as 90s",
     ("--slurm", "gpu"): "--slurm: expected name=value,name=value, got 'gpu'",
-    ("--slurm", "parallel=0"): "parallel: expected a number from 1, got '0'.",
-    ("--ray", "gpus=many"): "--ray: gpus: expected a number, got 'many'.",
+    ("--slurm", "parallel=0"): "parallel: expected greater than or equal to 1, got '0'.",
+    ("--ray", "gpus=many"): "--ray: gpus: expected a valid number, unable to parse string as a number, got 'many'.",
     ("--ray", "gpu=1"): "--ray: gpu: no such field. Remove it, or correct the name.",
 }
 

@@ -108,7 +108,7 @@ def test_a_trial_finds_what_an_agent_would_have_set_and_leaves_no_litter(file, o
     spec = load(file(1, 2))
     cell = spec.cells[1]
     (out / cell.id).mkdir(parents=True)
-    for name in (".checkpoint.ckpt.0a1b2c3d.tmp", "checkpoint.ckpt"):  # of attempts that were killed
+    for name in (".checkpoint.ckpt.0a1b2c3d.study.tmp", "checkpoint.ckpt"):  # of attempts that were killed
         (out / cell.id / name).touch()
     assert run_sweep(spec, out, 1, sweep_trials.telling) == 0
     assert sorted(os.listdir(out / cell.id)) == ["lease", "log.txt", "record.json", "told.json"]
