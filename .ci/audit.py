@@ -22,8 +22,12 @@ from study.store import Store
 PART = 20
 LONGEST = 40.0
 """Seconds that the retrained run took."""
-FLOORS = dict.fromkeys(("bleu", "chrf", "exact", "prefix", "accuracy", "contrast"), 3.0) | {"nll": 0.2, "aer": 0.03}
-"""Score ↦ the difference that always passes. Beyond, it has to be less than SEEDS standard deviations over seeds."""
+FLOORS = dict.fromkeys(("bleu", "chrf", "exact", "prefix", "accuracy", "contrast"), 3.0) | {"nll": 0.2, "aer": 0.07}
+"""Score ↦ the difference that always passes. Beyond, it has to be less than SEEDS standard deviations over seeds.
+
+Five seeds may agree by chance: one arm has a standard deviation of .007 in alignment error, and the median arm .017.
+The floor of this score is SEEDS times that median.
+"""
 SEEDS = 4
 Values = dict[tuple[str, str], float]
 
