@@ -47,7 +47,7 @@ SIDES = ("first", "second")
 NO_PART = ("training.", "model.family", "model.init")
 """Beginnings of the fields that are no part of the name of an arm."""
 CONCLUSIONS = {"agree": "the orders agree", "opposite": "the orders are opposite", "not decided": "not decided"}
-"""What a rank correlation shows about two orders of effects ↦ its text in tables."""
+"""Conclusion from a rank correlation ↦ its text in tables."""
 CEILING = (
     "ρ: Spearman's rank correlation of the effects over arms. Ceiling: the ρ that effects of equal order would show "
     "with the same noise of seeds."

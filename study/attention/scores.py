@@ -410,23 +410,16 @@ class ConcatLuong(Concat):
 
 
 class Bounded(Score):
-    """Score that addresses S_max slots.
-
-    Slots beyond are masked. `beyond` counts them, once per query that would see one. Checkpoints do not have it.
-    """
-
-    beyond: Tensor
+    """Score that addresses S_max slots. Slots beyond are masked."""
 
     def __init__(self, heads: int, query: int, key: int, **options: Any) -> None:
         super().__init__(heads, query, key, **options)
         self.longest = known(options.get("lengths")).longest
-        self.register_buffer("beyond", torch.zeros((), dtype=torch.long), persistent=False)
 
     def narrow(self, view: View, slots: int) -> View:
         if slots <= self.longest:
             return view
         within = torch.arange(slots, device=view.mask.device) < self.longest
-        self.beyond += (view.mask & ~within).sum()
         return view._replace(mask=view.mask & within)
 
     def all_slots(self, logits: Tensor, slots: int) -> Tensor:

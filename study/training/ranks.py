@@ -26,7 +26,7 @@ from study.errors import BROKEN
 GRACE = 10.0
 """Seconds that a rank has to end by itself when another one has."""
 START = "spawn"
-"""How the process of another rank begins: as a new Python."""
+"""Start method of the processes of other ranks: a new Python."""
 
 
 class Ranks(LightningEnvironment):

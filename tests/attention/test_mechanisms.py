@@ -32,15 +32,12 @@ def test_cosine_starts_at_the_temperature_of_the_training_lengths() -> None:
 
 
 @pytest.mark.parametrize("score", SCORE.those(lambda row: "slot" in row.reads))
-def test_slots_beyond_the_training_lengths_are_masked_and_counted(score: str) -> None:
+def test_slots_beyond_the_training_lengths_are_masked(score: str) -> None:
     attention = site(score=score, lengths=Lengths(4, 3))
     query, states, mask = inputs()
     weights = seen(attention, query, states, mask).weights
     assert weights[..., 4:].abs().max() == 0
     close(weights.sum(-1), torch.ones(B, H, L, dtype=torch.float64))
-    beyond = attention.score.get_buffer("beyond")
-    assert beyond == mask[:, 4:].sum()
-    assert "score.beyond" not in attention.state_dict()
 
 
 def normaliser(name: str) -> Any:
