@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import groupby
+from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -46,8 +46,12 @@ FIGURES = {
 ANSWERS = re.compile(r"(?:[^\n]+\n)+\n\| question \| answer \|.*\n(?:\|.*\n)+")
 """The table of questions in README.md, and the paragraph before it."""
 CURVES = ["valid_bleu", "valid_loss", "train_loss"]
-OF_A_RUN = ("error", "selection", "diagnostics", "wandb")
+OF_A_RUN = ("error", "selection", "wandb")
 """Parts of a record that the page of a run shows, beside the fields of the table of runs."""
+OF_A_HEAD = ("entropy", "max_weight", "gold_mass", "logit_sd", "information")
+"""Measures of a head that the page of a run shows."""
+KIND = ["split", "subset", "metric", "n"]
+"""Columns of scores that tell what a value is of. Most runs of an arm share them."""
 UNUSED = ["sweeps", "labels", "packages", "data_files", "sha256"]
 """Columns of runs that the table of runs does not have."""
 Rows = list[dict[str, Any]]
@@ -202,8 +206,10 @@ def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
     keys, whole = scores.split + "/" + scores.metric, scores.subset.isna()
     keys = keys.where(whole, keys + "/" + scores.subset)
     whole |= keys.isin([primary(spec) for spec in content.specs.values()])  # the figures of sweeps show runs by these
-    scores = scores.where(scores.notna(), None).assign(key=keys, whole=whole)
-    scored, nothing = dict(list(scores.groupby("id"))), scores[:0]
+    scores = scores.where(scores.notna(), None).assign(key=keys.where(whole, None))
+    scored: dict[Any, list[Any]] = {name: [] for name in content.trees}
+    for name, value, key, *kind in scores[["id", "value", "key", *KIND]].itertuples(index=False, name=None):
+        scored[name].append((tuple(kind), value, key))
     drawn: dict[Any, dict[Any, Any]] = {name: {} for name in content.trees}
     curves = curves[curves["name"].isin(CURVES) & curves["value"].notna()]
     for (name, curve), points in curves.groupby(["id", "name"], observed=True):
@@ -212,23 +218,25 @@ def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
     table, texts = list[dict[Any, Any]](), dict[str, Texts]()
     for arm, some in groupby(facts, lambda row: arm_of(row["id"])):
         rows, lines, runs, maps = list(some), dict[str, int](), {}, dict[str, Any]()
+        kinds = dict[tuple[Any, ...], int]()
         text = next(filter(None, (content.texts(row["id"]) for row in rows)), None)
         texts |= {text.key: text} if text else {}
         for row in rows:
-            name, own = row["id"], scored.get(row["id"], nothing)
-            found = content.maps(name)
+            name, found = row["id"], content.maps(row["id"])
             maps |= {name: found} if found else {}
             runs[name] = {key: content.trees[name].get(key) for key in OF_A_RUN} | {
-                "scores": own[["split", "subset", "metric", "value", "n"]].values.tolist(),
+                "kind": kinds.setdefault(tuple(kind for kind, _, _ in scored[name]), len(kinds)),
+                "scores": [value for _, value, _ in scored[name]],
+                "heads": list(_heads(content.trees[name].get("diagnostics") or {})),
                 "curves": drawn[name],
                 "translations": [lines.setdefault(line, len(lines)) for line in content.translations(name, text)],
             }
             row |= {"maps": 2 if MAPS in found else int(ATTENTION in found), "texts": text and text.key}
             row |= {"validations": len(found.get(VALIDATIONS, ()))}
-            shown = own[own["whole"]]
-            table.append(row | dict(zip(shown["key"], shown.value, strict=True)))
+            table.append(row | {key: value for _, value, key in scored[name] if key})
         config = content.trees[rows[0]["id"]]["config"]
-        yield _chunk(f"arm/{arm}", {"texts": text and text.key, "lines": list(lines), "runs": runs, "config": config})
+        page = {"texts": text and text.key, "lines": list(lines), "kinds": list(kinds), "runs": runs, "config": config}
+        yield _chunk(f"arm/{arm}", page)
         if maps:
             yield _chunk(f"maps/{arm}", maps)
     for key, text in texts.items():
@@ -243,6 +251,14 @@ def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
     titles = {name: metrics.title(name) for name in scores_shown}
     digits = {name: metrics.decimals(name) for name in scores_shown}
     yield _chunk("runs", {"columns": columns, "titles": titles, "digits": digits})
+
+
+def _heads(diagnostics: dict[str, Any]) -> Iterator[list[Any]]:
+    """Yield a row for each head of each layer: where it is, and its measures."""
+    for site in ("encoder_self", "decoder_self", "cross"):
+        for layer, measures in enumerate(diagnostics.get(site, ())):
+            heads = zip_longest(*(measures.get(name) or () for name in OF_A_HEAD))
+            yield from ([site, layer, head, *values] for head, values in enumerate(heads))
 
 
 def html(markdown: str) -> str:

@@ -332,7 +332,6 @@ const site = (() => {
     show(maps.length - 1);
     return [e("p", {}, play, " ", range, said), drawn, cell];
   };
-  const MEASURES = ["entropy", "max_weight", "gold_mass", "logit_sd", "information"];
   const run = async (id) => {
     const all = await load("runs"), mine = all.byId.get(id), one = mine && (await load(`arm/${mine.arm}`)), found = one && (one.runs[id] || {});
     if (!mine) return nothing(`run ${id}`);
@@ -340,13 +339,11 @@ const site = (() => {
     const learnt = mine.validations > 1 ? (await load(`maps/${mine.arm}`))[id]["maps.jsonl"] : null;
     const lines = translated(one, id), pairs = texts ? texts.pairs : [], wrong = lines.map((line, i) => [i, line]).filter(([i, line]) => pairs[i] && line.trim() !== pairs[i][1].trim());
     const some = (wrong.length ? wrong : lines.map((line, i) => [i, line])).slice(0, 5), item = (i) => at("sentences", undefined, { run: id, with: beside, item: `${texts ? texts.split : "test"}:${i}` });
-    const scores = (parts) => { const kept = (found.scores || []).filter(([, subset]) => parts || !subset), names = [...new Set(kept.map((score) => score[2]))], rows = new Map();
-      kept.forEach(([split, subset, metric, value, n]) => { const key = subset ? `${split}, ${subset}` : split; rows.set(key, { n, ...rows.get(key), [metric]: told(value, all.digits[`${split}/${metric}`] ?? 2) }); });
+    const values = (found.scores || []).map((value, i) => [...one.kinds[found.kind][i], value]);
+    const scores = (parts) => { const kept = values.filter(([, subset]) => parts || !subset), names = [...new Set(kept.map((score) => score[2]))], rows = new Map();
+      kept.forEach(([split, subset, metric, n, value]) => { const key = subset ? `${split}, ${subset}` : split; rows.set(key, { n, ...rows.get(key), [metric]: told(value, all.digits[`${split}/${metric}`] ?? 2) }); });
       return table("Scores", ["split", "n", ...names], [...rows].map(([key, row]) => [key, row.n, ...names.map((name) => row[name] ?? "")]), (i) => i > 0); };
-    const heads = Object.entries(found.diagnostics || {}).flatMap(([site, layers]) => [layers].flat().flatMap((layer, i) => {
-      const values = MEASURES.map((name) => (Array.isArray(layer?.[name]) ? layer[name] : []));
-      return Array.from({ length: Math.max(...values.map((some) => some.length)) }, (_, head) => [site, i, head, ...values.map((some) => some[head])]);
-    }));
+    const heads = found.heads || [];
     const address = found.wandb && /^https?:\/\//.test(found.wandb.url || "") ? found.wandb.url : null, title = `${all.name(mine.arm)}, seed ${mine.seed}`;
     page(title, crumbs(...all.sweeps(mine.arm).slice(0, 1).map((name) => link("sweep", name, name)), link("arm", mine.arm, all.name(mine.arm)), `seed ${mine.seed}`), e("h1", {}, title),
       e("p", { class: "lead" }, mine.status, found.error ? `: ${found.error}` : "."), e("p", {}, e("code", {}, id)),
@@ -355,7 +352,7 @@ const site = (() => {
       learnt ? [e("h2", {}, "Attention while it learns"), e("p", {}, "Cross-attention on one sentence at each validation: ", e("q", {}, learnt[0].text?.source || learnt[0].source.join(" ")), "."), learning(learnt)] : null,
       e("h2", {}, "Sentences"), e("p", {}, e("a", { href: at("sentences", undefined, { run: id, with: beside }) }, mine.maps ? "Attention maps and translations" : "Translations", beside ? ", beside the baseline" : ""), ".", wrong.length ? " The first that differ from their references:" : ""),
       e("ol", { class: "sentences" }, some.map(([i, line]) => e("li", { value: i + 1 }, pairs[i] ? [e("span", { class: "source" }, pairs[i][0]), e("span", { class: "reference" }, pairs[i][1])] : null, e("a", { href: item(i) }, line || "(empty)")))),
-      found.scores ? [e("h2", {}, "Scores"), scores(false), found.scores.some((score) => score[1]) ? e("details", {}, e("summary", {}, "By part of the split"), scores(true)) : null] : null,
+      values.length ? [e("h2", {}, "Scores"), scores(false), values.some((score) => score[1]) ? e("details", {}, e("summary", {}, "By part of the split"), scores(true)) : null] : null,
       heads.length ? [e("h2", {}, "Attention heads"), e("details", {}, e("summary", {}, `Measures of ${heads.length} heads at the last validation`), e("p", {}, "Entropy runs from 0 (one slot) to 1 (all alike). Largest weight and weight on gold run from 0 to 1. Information is in nats."),
         table("Heads", ["site", "layer", "head", "entropy", "largest weight", "weight on gold", "sd of logits", "query information"], heads.map((row) => row.map((value, i) => (i < 1 ? value.replaceAll("_", " ") : i < 3 ? value : told(value, 3)))), (i) => i > 0))] : null,
       e("h2", {}, "Facts"), facts(Object.entries(mine).filter(([name]) => !/[./]|^(id|arm|seed|status|maps|validations|texts|corpus|family)$/.test(name)).map(([name, value]) => [name.replaceAll("_", " "), text(value)])), address ? facts([["W&B", e("a", { href: address, rel: "noreferrer" }, address)]]) : null,
