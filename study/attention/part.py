@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import linecache
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any, ClassVar, Self
 
@@ -29,8 +29,6 @@ class Part(nn.Module):
     """The value of that axis that the class implements."""
     facts: ClassVar[Any] = None
     """The value's row in the table of mechanisms."""
-    reference: ClassVar[Callable[..., Any] | None] = None
-    """Static method: a plain reference that `study check` compares the class with; None: there is none."""
     formula: ClassVar[str] = ""
     """Equation of the part; for a value of an axis, that of its row."""
     fan_in: float | None = None

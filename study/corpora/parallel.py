@@ -16,7 +16,6 @@ import os
 import re
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
@@ -31,6 +30,8 @@ from study.schema import Name, Size
 FOLDER = "STUDY_FILES"
 """Environment variable with the folder, where `data.folder` is left out."""
 ALIGNED, TABLE = ".align", ".tsv"
+SHOWN = 20
+"""Numbers of lines that a message has."""
 SPLIT = re.compile(r"[A-Za-z0-9_-]+")
 LINK = re.compile(r"(\d+)([-?])(\d+)")
 Language = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+([_-][A-Za-z0-9]+)*$")]
@@ -123,19 +124,6 @@ class Files(Section):
         return {name: _pairs(found[name], tuple(path.stat().st_mtime_ns for path in found[name])) for name in names}
 
 
-@dataclass(frozen=True)
-class Rows:
-    """A split as it stands in its files, usable or not.
-
-    Attributes:
-        pairs: the pairs that can be used.
-        problems: what is wrong with the others, with file and line.
-    """
-
-    pairs: list[Pair] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-
-
 def find(folder: Path, source: str, target: str) -> dict[str, tuple[Path, ...]]:
     """Return the files of every split of a folder: `train`, `valid`, `test`, then others by name.
 
@@ -170,34 +158,33 @@ def content(splits: Mapping[str, list[Pair]]) -> str:
 
 @lru_cache(maxsize=16)
 def _pairs(paths: tuple[Path, ...], changed: tuple[int, ...]) -> list[Pair]:
-    """Return the pairs of a split; read again only if a file was `changed` at another time.
+    """Return the pairs of a split; read again only if a file was `changed` at another time."""
+    return read(paths)
+
+
+def read(paths: Sequence[Path]) -> list[Pair]:
+    """Return the pairs of a split from its files.
 
     Raises:
-        InputError: the first of its problems, and how many more there are.
+        InputError: a file cannot be read, two sides differ in length, or lines cannot be used: the first with its
+            problem, the others by number.
     """
-    rows = read(paths)
-    if rows.problems:
-        more = f" (and {len(rows.problems) - 1} more; `study check FOLDER` lists them)" if rows.problems[1:] else ""
-        raise InputError(f"{rows.problems[0]}{more}")
-    return rows.pairs
-
-
-def read(paths: Sequence[Path]) -> Rows:
-    """Return a split from its files, and all that is wrong with them."""
-    rows = Rows()
-    try:
-        columns = side_by_side(paths)
-    except InputError as problem:  # a file cannot be read at all, or two sides differ in length
-        return Rows(problems=[str(problem)])
-    for number, line in enumerate(columns, start=1):
+    pairs: list[Pair] = []
+    wrong: dict[int, str] = {}
+    for number, line in enumerate(side_by_side(paths), start=1):
         try:
-            rows.pairs.append(_pair(line if len(paths) > 1 else line[0].split("\t")))
+            pairs.append(_pair(line if len(paths) > 1 else line[0].split("\t")))
         except ValueError as problem:
-            rows.problems.append(f"{paths[0]}:{number}: {problem}. Correct the line, or remove it.")
-    gold = sum(pair.alignment is not None for pair in rows.pairs)
-    if 0 < gold < len(rows.pairs):
-        rows.problems.append(f"{paths[0]}: expected links of every pair or of none, got {gold} of {len(rows.pairs)}.")
-    return rows
+            wrong[number] = str(problem)
+    if wrong:
+        first, *others = wrong
+        listed = ", ".join(map(str, others[:SHOWN])) + (" …" if len(others) > SHOWN else "")
+        more = f" Other such lines: {listed}." if others else ""
+        raise InputError(f"{paths[0]}:{first}: {wrong[first]}. Correct the line, or remove it.{more}")
+    gold = sum(pair.alignment is not None for pair in pairs)
+    if 0 < gold < len(pairs):
+        raise InputError(f"{paths[0]}: expected links of every pair or of none, got {gold} of {len(pairs)}.")
+    return pairs
 
 
 def _pair(cells: Sequence[str]) -> Pair:

@@ -1,34 +1,36 @@
 """Checks that every mechanism must pass, built in or a user's own. `study check` and the tests run them.
 
-Small sites and models with padding: B batch · H heads · L queries · S slots · D width.
+Every check builds small models that have the mechanism, of each family that takes it, and gives them sentences with
+padding: B batch · H heads · L target tokens · S source tokens · D width.
 """
 
 from __future__ import annotations
 
+import copy
 import inspect
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
-from study.attention import AttentionCall, Lengths, View
-from study.attention.positions import Positions
-from study.attention.site import build_site
+from study.attention import Lengths, Whole
+from study.attention.part import Part
 from study.config import Attention as Config
 from study.config import Recurrent, Transformer, experiment_from, plugins
 from study.config.mechanisms import AXES, REACH, SCORE
 from study.errors import InputError
-from study.models.build import build, construct, initialise
+from study.models.build import build, construct
+from study.models.layer import Attention
 from study.models.translator import Translator, select
 
 B, H, L, S, D, VOCABULARY = 2, 3, 5, 7, 24, 13
 LONG = 120
-"""Slots of a memory from which every window of half-width 1 is gathered."""
-LENGTHS = Lengths(longest=16, typical=12)
+"""Source tokens from which every window of half-width 1 is gathered."""
+LENGTHS = Lengths(longest=LONG, typical=12)
 SITES = ("encoder_self", "decoder_self", "cross")
 
 
@@ -49,9 +51,9 @@ class Case(NamedTuple):
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a site that takes the value."""
-        if self.axis == "site":
-            return {"site": self.value} | ({"heads": H} if "heads" in self.facts.options else {})
-        given: dict[str, Any] = {"heads": H} | ({self.axis: self.value} if self.axis in Config.model_fields else {})
+        given: dict[str, Any] = {self.axis: self.value} if self.axis in Config.model_fields else {}
+        if self.axis == "site" and "heads" in self.facts.options:
+            given["heads"] = H
         if self.axis == "weights" and self.facts.scale:
             given["scale"] = self.facts.scale
         if self.axis == "weights" and self.facts.positive:
@@ -60,45 +62,8 @@ class Case(NamedTuple):
             given |= {"values": "projected", "output": "raw" if self.facts.wide else "projected"}
         return given
 
-    def site(self, **fields: Any) -> Any:
-        """Return an initialised site in float64, in evaluation: `Attention`, or `Whole` for axis site."""
-        config = Config(**self.fields() | fields).resolved(D, D)
-        positions = None
-        if self.axis == "positions":
-            chosen = Positions.named(self.value)
-            positions = chosen(D, **chosen.taken({"heads": H, "lengths": LENGTHS}))
-            initialise(positions, 1)
-            positions.double()
-        site = build_site(config, D, D, LENGTHS, positions=positions)
-        initialise(site, 1)
-        return site.double().eval()
-
-    @property
-    def stands(self) -> tuple[str, ...]:
-        """Sites at which it may stand."""
-        return tuple(self.facts.sites) if self.axis == "site" else SITES
-
-    def reaches(self) -> list[dict[str, Any]]:
-        """Return the fields of every reach that the mechanism takes."""
-        if self.axis == "reach":
-            return [{"window": 1} if self.facts.local else {}]
-        found: list[dict[str, Any]] = []
-        for reach in REACH if self.axis in Config.model_fields.keys() - {"site"} else ():
-            given = {"reach": reach} | ({"window": 1} if REACH[reach].local else {})
-            with suppress(ValueError):
-                Config(**self.fields() | given).resolved(D, D)
-                found.append(given)
-        return found or [{}]
-
-    def given(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Return queries, states and the mask of a call that the site takes."""
-        if "cross" in self.stands:
-            return _states(L), _states(S, 1), _mask()
-        causal = torch.ones(S, S, dtype=torch.bool).tril().expand(B, 1, S, S)
-        return _states(S), _states(S), _mask() if "encoder_self" in self.stands else causal
-
-    def models(self, **reach: Any) -> list[Recurrent | Transformer]:
-        """Return a model of each family that takes the mechanism: at every site, or at cross alone.
+    def configs(self, **reach: Any) -> list[Recurrent | Transformer]:
+        """Return a configuration of each family that takes the mechanism: at every site, or at cross alone.
 
         Raises:
             CheckFailedError: no model takes it.
@@ -106,23 +71,36 @@ class Case(NamedTuple):
         found, refused, fields = [], "", self.fields() | reach
         for family in (Recurrent, Transformer):
             sites = family.model_fields["attention"].annotation.model_fields  # type: ignore[union-attr]
-            choices: list[dict[str, Any]] = [
-                {f"attention.{site}.{name}": value for site in some for name, value in fields.items()}
-                for some in ([site for site in sites if site in self.stands], ["cross"])
-                if some and self.axis in fields
-            ]
+            stands = [site for site in sites if self.axis != "site" or site in self.facts.sites]
+            model = {"family": family.model_fields["family"].default, "width": D, "layers": 1, "dropout": 0.0}
+            if self.axis != "site":
+                model["attention.heads"] = H
             if self.axis in family.model_fields:
-                choices = [{self.axis: self.value}]
-            sizes = {"family": family.model_fields["family"].default, "width": D, "layers": 1, "dropout": 0.0}
-            for given in choices:
+                model[self.axis] = self.value
+            elif self.axis not in Config.model_fields:
+                continue
+            for some in (stands, ["cross"]):
+                given = {f"attention.{site}.{name}": value for site in some for name, value in fields.items()}
                 try:
-                    found.append(experiment_from({f"model.{name}": v for name, v in (sizes | given).items()}).model)
+                    found.append(experiment_from({f"model.{name}": v for name, v in (model | given).items()}).model)
                     break
                 except InputError as problem:
                     refused = str(problem)
         if not found:
             raise CheckFailedError(f"no model takes it: {refused}")
         return found
+
+    def models(self, **reach: Any) -> Iterator[tuple[str, Translator]]:
+        """Yield the family and a model of each of these configurations, in float64."""
+        for config in self.configs(**reach):
+            yield config.family, build(config, VOCABULARY, 1, LENGTHS).double().eval()
+
+    def reached(self, reaches: Iterable[str]) -> Iterator[tuple[str, Translator]]:
+        """Yield a description and a model of each family with each of these reaches that the mechanism takes."""
+        for reach in [self.value] if self.axis == "reach" else reaches:
+            given = {"reach": reach} | ({"window": 1} if AXES["reach"][reach].local else {})
+            with suppress(CheckFailedError):
+                yield from ((f"{family}, {given}", model) for family, model in self.models(**given))
 
 
 class Check(NamedTuple):
@@ -162,57 +140,35 @@ def check(axis: str, value: str) -> Iterator[Check]:
 
 def _tests(case: Case) -> Iterator[Test]:
     """Yield the checks that apply to a mechanism."""
-    axis = case.axis
-    inside = axis == "positions" and Positions.named(case.value).inside
-    if inside or axis in Config.model_fields:
-        yield from (shapes, gradients)
-        if "cross" in case.stands:
-            yield empty_rows
-        if axis != "site":
-            yield from (windows, taps)
-        if axis != "site" and not (axis == "combine" and case.facts.mixes_logits):
+    yield from (gradients, empty_rows, padding, decoding)
+    if case.axis not in ("site", "mixing"):
+        yield from (windows, taps)
+        if not (case.axis == "combine" and case.facts.mixes_logits):
             yield removed_heads
-    if axis in ("score", "scale", "weights", "reach", "combine") and getattr(case.site(), axis).reference:
-        yield reference
-    if axis == "score":
+    if case.axis == "score":
         yield what_it_reads
-    if axis == "weights":
+    if case.axis == "weights":
         yield distribution
-    yield from (padding, decoding, training, devices)
+    yield from (training, devices)
 
 
-def _states(count: int, seed: int = 0) -> Tensor:
-    generator = torch.Generator().manual_seed(seed)
-    return torch.randn(B, count, D, generator=generator, dtype=torch.float64)
-
-
-def _mask(count: int = S) -> Tensor:
-    """[B, S]: the second sentence has three slots."""
+def _source(count: int = S) -> tuple[Tensor, Tensor]:
+    """Return source tokens [B, S] and their mask; the second sentence has three tokens."""
     mask = torch.ones(B, count, dtype=torch.bool)
     mask[1, 3:] = False
-    return mask
+    return torch.randint(4, VOCABULARY, (B, count), generator=torch.Generator().manual_seed(6)), mask
 
 
-def _attend(site: Any, query: Tensor, states: Tensor, mask: Tensor) -> Tensor:
-    """Return the contexts of queries over the states; the mask is [B, S], or [B, 1, L, S]."""
-    real = mask if mask.ndim == 2 else mask.new_ones(states.shape[:2])
-    view = View(mask[:, None, None] if mask.ndim == 2 else mask, torch.arange(query.shape[1]))
-    contexts: Tensor
-    contexts, site.terms = site(query, site.remember(states, real), view)
-    return contexts
+def _target() -> Tensor:
+    """Return target tokens [B, L]."""
+    return torch.randint(4, VOCABULARY, (B, L), generator=torch.Generator().manual_seed(7))
 
 
-def _tapped(site: Any, query: Tensor, states: Tensor, mask: Tensor) -> AttentionCall:
-    calls: list[AttentionCall] = []
-    site.tap = calls.append
-    _attend(site, query, states, mask)
-    site.tap = None
-    return calls[0]
+def _logits(model: Translator, source: Tensor, mask: Tensor) -> Tensor:
+    return model.decode(model.encode(source, mask), _target()).logits
 
 
 def _equal(one: Tensor, other: Tensor, problem: str, tolerance: float = 1e-8) -> None:
-    if one.shape != other.shape:
-        raise CheckFailedError(f"{problem}; shapes are {list(one.shape)} and {list(other.shape)}")
     if not torch.allclose(one, other, rtol=tolerance, atol=tolerance / 100, equal_nan=True):
         raise CheckFailedError(f"{problem}; the largest difference is {(one - other).abs().max():.2g}")
 
@@ -222,105 +178,123 @@ def _must(holds: object, problem: str) -> None:
         raise CheckFailedError(problem)
 
 
-def shapes(case: Case) -> None:
-    """Results are finite and have their shapes."""
-    site = case.site()
-    query, states, mask = case.given()
-    out, wanted = _attend(site, query, states, mask), [B, query.shape[1], site.width]
-    _must(list(out.shape) == wanted, f"expected an output of shape {wanted}, got {list(out.shape)}")
-    _must(out.isfinite().all(), "expected finite numbers, got inf or nan")
-
-
 def gradients(case: Case) -> None:
     """A finite gradient reaches every parameter, and in it every head."""
-    site = case.site().train()
-    out = _attend(site, *case.given())
-    loss = out.square().sum() + sum(term.sum() for term in site.terms if isinstance(term, Tensor))
-    every = (*site.named_parameters(), *(() if case.axis != "positions" else site.positions.named_parameters()))
-    named = {name: parameter for name, parameter in every if parameter.requires_grad}
-    _used(named, torch.autograd.grad(loss, list(named.values()), allow_unused=True))
+    for _, model in case.models():
+        parts = [module for module in model.modules() if isinstance(module, (Part, Whole))]
+        own = {parameter for part in parts for parameter in part.parameters()}
+        names = [name for name, parameter in model.named_parameters() if parameter in own]
+        slopes = _slopes(model.train())
+        for name in names:
+            gradient = slopes[name]
+            if gradient is None:
+                raise CheckFailedError(f"parameter {name} gets no gradient: it is not used, or a step detaches it")
+            _must(gradient.isfinite().all(), f"the gradient of {name} is inf or nan")
+            by_head = gradient.reshape(H, -1).abs().amax(1) if len(gradient) == H else gradient.abs().max()[None]
+            of = f" of head {int(by_head.argmin())}" if len(by_head) > 1 else ""
+            _must(by_head.all(), f"the gradient of {name}{of} is 0: the output does not depend on it")
 
 
-def _used(named: dict[str, nn.Parameter], found: tuple[Tensor | None, ...]) -> None:
-    for name, gradient in zip(named, found, strict=True):
-        if gradient is None:
-            raise CheckFailedError(f"parameter {name} gets no gradient: it is not used, or a step detaches it")
-        _must(gradient.isfinite().all(), f"the gradient of {name} is inf or nan")
-        by_head = gradient.reshape(H, -1).abs().amax(1) if len(gradient) == H else gradient.abs().max()[None]
-        of = f" of head {int(by_head.argmin())}" if len(by_head) > 1 else ""
-        _must(by_head.all(), f"the gradient of {name}{of} is 0: the output does not depend on it")
+def _slopes(model: Translator) -> dict[str, Tensor | None]:
+    """Return the gradient of every parameter: of a loss, and of the terms that mechanisms add to it."""
+    named = dict(model.named_parameters())
+    encoded = model.encode(*_source())
+    out = model.decode(encoded, _target())
+    terms = [term.sum() for part in (*encoded.terms, *out.terms) for term in part if term is not None]
+    loss = F.cross_entropy(out.logits.flatten(0, 1), _target().flatten()) + sum(terms)
+    return dict(zip(named, torch.autograd.grad(loss, list(named.values()), allow_unused=True), strict=True))
 
 
 def empty_rows(case: Case) -> None:
     """A query that sees no slot gets a zero context and finite gradients."""
-    site = case.site().train()
-    states, mask = _states(S, 1).requires_grad_(), _mask()
-    mask[1] = False
-    out = _attend(site, _states(L), states, mask)
-    largest = out[1].abs().max()
-    _must(largest == 0, f"expected 0, got numbers up to {largest:.2g}. Give weight 0 to hidden slots")
-    (gradient,) = torch.autograd.grad(out.sum(), states, allow_unused=True)
-    finite = gradient is None or gradient.isfinite().all()
-    _must(finite, "the gradient is inf or nan. Replace empty rows before the operation that divides by 0")
+    for _, model in case.models():
+        source, mask = _source()
+        mask[1] = False
+        contexts: list[Tensor] = []
+        for site, _, module in model.train().places():
+            if site != "decoder_self" and case.axis != "mixing":
+                module.register_forward_hook(lambda _, given, out, contexts=contexts: contexts.append(out[0]))
+        logits = _logits(model, source, mask)
+        for context in contexts:
+            largest = context[1].abs().max()
+            _must(largest == 0, f"expected 0, got numbers up to {largest:.2g}. Give weight 0 to hidden slots")
+        slopes = torch.autograd.grad(logits.sum(), list(model.parameters()), allow_unused=True)
+        finite = all(slope.isfinite().all() for slope in slopes if slope is not None)
+        _must(finite, "the gradient is inf or nan. Replace empty rows before the operation that divides by 0")
+
+
+def padding(case: Case) -> None:
+    """Padding of the source changes nothing, neither by its content nor by its length."""
+    for family, model in case.models():
+        source, mask = _source()
+        whole = _logits(model, source, mask)
+        other = _logits(model, torch.where(mask, source, source.flip(1)), mask)
+        _equal(other, whole, f"{family}: the content of padded slots changes the output. Use view.mask")
+        longer = _logits(model, F.pad(source, (0, 2)), F.pad(mask, (0, 2)))
+        why = "two more padded slots change the output. Count visible slots by view.mask, not by shape"
+        _equal(longer, whole, f"{family}: {why}")
+
+
+def decoding(case: Case) -> None:
+    """Models with every reach decode token by token as they are trained, and beams can be reordered."""
+    for what, model in case.reached(REACH):
+        target, encoded = _target(), model.encode(*_source())
+        whole, state = model.decode(encoded, target).logits, encoded.state
+        for t in range(L):
+            logits, state = model.step(target[:, t], state, encoded)
+            why = "A slot depends on other slots, or a position is not that of view.position"
+            _equal(logits, whole[:, t], f"{what}: step {t} of decoding differs from teacher forcing. {why}")
+            turned = torch.tensor([1, 0])
+            whole, target, state, encoded = (select(x, turned) for x in (whole, target, state, encoded))
 
 
 def windows(case: Case) -> None:
-    """Every reach takes long sources, and gathered windows equal masked ones."""
-    for reach in case.reaches():
-        site, states, query = case.site(**reach), _states(LONG, 1), _states(L)
-        gathered = _attend(site, query, states, _mask(LONG))
-        site.gather_from = math.inf
-        masked = _attend(site, query, states, _mask(LONG))
-        _equal(gathered, masked, f"{reach}: a gathered window differs. Let gather_from be infinite")
+    """Every window takes long sources, and gathered windows equal masked ones."""
+    for what, model in case.reached(REACH.taking("window")):
+        gathered = _logits(model, *_source(LONG))
+        for _, _, attention in model.sites():
+            attention.gather_from = math.inf
+        masked = _logits(model, *_source(LONG))
+        _equal(gathered, masked, f"{what}: a gathered window differs. Let gather_from be infinite")
 
 
 def taps(case: Case) -> None:
     """The fused kernel, or a repeated call, equals the explicit formula."""
-    site, given = case.site(), case.given()
-    quick = _attend(site, *given)
-    _equal(quick, _attend(site, *given), "two equal calls differ")
-    site.tap = lambda call: None
-    explicit = _attend(site, *given)
-    _equal(
-        quick, explicit, "the kernel computes another function. Define forward, or correct prepare and prepare_query"
-    )
+    for family, model in case.models():
+        quick = _logits(model, *_source())
+        _equal(quick, _logits(model, *_source()), f"{family}: two equal calls differ")
+        for _, _, attention in model.sites():
+            attention.tap = lambda call: None
+        why = "the kernel computes another function. Define forward, or correct prepare and prepare_query"
+        _equal(quick, _logits(model, *_source()), f"{family}: {why}")
 
 
 def removed_heads(case: Case) -> None:
-    """Removing each head equals gating it to 0, as pruning needs."""
-    for gone in range(H):
-        site, given = case.site(), case.given()
-        smaller = _attend(site.reduced([head for head in range(H) if head != gone]), *given)
-        others = (torch.arange(H) != gone)[:, None, None]
-        site.gate.register_forward_hook(lambda gate, inputs, heads, others=others: heads * others)
-        why = "parameters are not sliced by head. Let their first axis be the heads', or define keep(heads)"
-        _equal(smaller, _attend(site, *given), f"without head {gone}: {why}")
-
-
-def reference(case: Case) -> None:
-    """The class equals its own reference in float64."""
-    site = case.site()
-    seen = _tapped(site, *case.given())
-    part: Any = getattr(site, case.axis)
-    result, given = {
-        "score": (seen.logits / site.scale(), (seen.query, site.map_key(_states(S, 1)))),
-        "scale": (torch.as_tensor(site.scale()), (site.score.d,)),
-        "weights": (seen.normalised, (seen.logits, seen.mask)),
-        "reach": (seen.weights, (seen.logits, seen.mask)),
-        "combine": (site.combine(seen.heads), (seen.heads,)),
-    }[case.axis]
-    numbers = {**dict(part.named_parameters()), **dict(part.named_buffers())}
-    parameters = (numbers,) if "parameters" in inspect.signature(part.reference).parameters else ()
-    wanted = torch.as_tensor(part.reference(*given, *parameters), dtype=torch.float64)
-    _equal(result.double(), wanted.expand_as(result), "the class differs from its reference")
+    """Removing a head equals gating it to 0, as pruning needs."""
+    why = "parameters are not sliced by head. Let their first axis be the heads', or define keep(heads)"
+    for gone in (0, H - 1):
+        left = torch.tensor([head != gone for head in range(H)])
+        for family, model in case.models():
+            paths = {module: path for path, module in model.named_modules()}
+            hooks = [
+                attention.gate.register_forward_hook(lambda gate, inputs, heads, left=left: heads * left[:, None, None])
+                for _, _, attention in model.sites()
+            ]
+            gated = _logits(model, *_source())
+            for hook in hooks:
+                hook.remove()
+            for _, _, attention in list(model.sites()):
+                model.set_submodule(paths[attention], attention.reduced(left.nonzero()[:, 0].tolist()))
+            _equal(_logits(model, *_source()), gated, f"{family}, without head {gone}: {why}")
 
 
 def what_it_reads(case: Case) -> None:
     """A score depends on what its facts say that it reads."""
-    site, given = case.site(), (_states(L), _states(S, 1))
-    base = _tapped(site, *given, _mask()).logits
-    for name, moved in (("query", (2 * _states(L, 3), given[1])), ("key", (given[0], 2 * _states(S, 4)))):
-        changes = not torch.equal(base, _tapped(site, *moved, _mask()).logits)
+    site = Attention(D, longest=S, heads=H, weights="sigmoid", **case.fields()).double().eval()
+    states = torch.randn(4, B, S, D, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    base = site(states[0], states[1], weights=True)[1]
+    for name, given in (("query", (states[2], states[1])), ("key", (states[0], states[3]))):
+        changes = not torch.equal(base, site(*given, weights=True)[1])
         does = "changes" if changes else "does not change"
         right = changes == (name in case.facts.reads)
         _must(right, f"the score {does} with the {name}, and facts.reads is {case.facts.reads}. Correct it")
@@ -328,7 +302,8 @@ def what_it_reads(case: Case) -> None:
 
 def distribution(case: Case) -> None:
     """Weights are 0 at hidden slots, in float32 or better, and sum to 1 if facts say so."""
-    weighting, mask = case.site().weights, _mask()[:, None, None]
+    weighting: Any = Attention(D, heads=H, **case.fields()).site.weights
+    mask = _source()[1][:, None, None]
     for dtype, size in ((torch.float64, 1.0), (torch.float32, 1e4), (torch.float16, 1e4)):
         logits = (torch.randn(B, H, L, S, generator=torch.Generator().manual_seed(5)) * size).to(dtype)
         weights = weighting(logits, mask)
@@ -340,76 +315,32 @@ def distribution(case: Case) -> None:
         _must(sums, "facts.sums_to_one is true, and rows do not sum to 1")
 
 
-def _tokens() -> tuple[Tensor, Tensor]:
-    """Source [B, S] and target [B, L]."""
-    tokens = torch.randint(4, VOCABULARY, (B, S + L), generator=torch.Generator().manual_seed(6))
-    return tokens[:, :S], tokens[:, S:]
-
-
-def padding(case: Case) -> None:
-    """Padding of the source changes nothing, neither by its content nor by its length."""
-    for config in case.models():
-        model = build(config, VOCABULARY, 1, LENGTHS).double().eval()
-        (source, target), mask = _tokens(), _mask()
-        whole = model.decode(model.encode(source, mask), target).logits
-        other = model.decode(model.encode(torch.where(mask, source, source.flip(1)), mask), target).logits
-        _equal(other, whole, f"{config.family}: the content of padded slots changes the output. Use view.mask")
-        longer = model.decode(model.encode(F.pad(source, (0, 2)), F.pad(mask, (0, 2))), target).logits
-        why = "two more padded slots change the output. Count visible slots by view.mask, not by shape"
-        _equal(longer, whole, f"{config.family}: {why}")
-
-
-def decoding(case: Case) -> None:
-    """Models with every reach decode token by token as they are trained, and beams can be reordered."""
-    for reach in case.reaches():
-        for config in case.models(**reach):
-            model = build(config, VOCABULARY, 1, LENGTHS).double().eval()
-            source, target = _tokens()
-            encoded = model.encode(source, _mask())
-            whole, state = model.decode(encoded, target).logits, encoded.state
-            for t in range(L):
-                logits, state = model.step(target[:, t], state, encoded)
-                why = "A slot depends on other slots, or a position is not that of view.position"
-                _equal(
-                    logits,
-                    whole[:, t],
-                    f"{config.family}, {reach}: step {t} of decoding differs from teacher forcing. {why}",
-                )
-                turned = torch.tensor([1, 0])
-                whole, target, state, encoded = (select(x, turned) for x in (whole, target, state, encoded))
-
-
 def training(case: Case) -> None:
     """A step of training in float32 equals one in float64 within rounding."""
-    for config in case.models():
-        single, double = (
-            _trained(build(config, VOCABULARY, 1, LENGTHS).to(dtype), case) for dtype in (torch.float32, torch.float64)
-        )
-        _must(single.isfinite().all(), f"{config.family}: after one step in float32, numbers are inf or nan")
-        _equal(single.double(), double, f"{config.family}: float32 and float64 differ after one step", 1e-2)
+    for family, model in case.models():
+        single, double = (_trained(copy.deepcopy(model).to(dtype)) for dtype in (torch.float32, torch.float64))
+        _must(single.isfinite().all(), f"{family}: after one step in float32, numbers are inf or nan")
+        _equal(single.double(), double, f"{family}: float32 and float64 differ after one step", 1e-2)
 
 
-def _trained(model: Translator, case: Case) -> Tensor:
-    """Return the logits after one step of gradient descent. Mixing and positions have no site that tests their use."""
-    (source, target), named = _tokens(), dict(model.named_parameters())
-    logits = model.decode(model.encode(source, _mask()), target).logits
-    loss = F.cross_entropy(logits.flatten(0, 1), target.flatten())
-    slopes = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
-    if case.axis in ("mixing", "positions"):
-        _used(named, slopes)
-    with torch.no_grad():
-        for parameter, slope in zip(named.values(), slopes, strict=True):
-            parameter.sub_(0.1 * slope if slope is not None else 0.0)
-        return model.decode(model.encode(source, _mask()), target).logits
+@torch.no_grad()
+def _trained(model: Translator) -> Tensor:
+    """Return the logits after one step of gradient descent."""
+    with torch.enable_grad():
+        slopes = _slopes(model.train())
+    for name, parameter in model.named_parameters():
+        if (slope := slopes[name]) is not None:
+            parameter.sub_(0.1 * slope)
+    return _logits(model, *_source())
 
 
 def devices(case: Case) -> None:
     """It is built on another device, and moved there."""
-    *_, config = case.models()
+    *_, config = case.configs()
     with torch.device("meta"):
         construct(config, VOCABULARY, LENGTHS)
     model = build(config, VOCABULARY, 1, LENGTHS).to("meta")
-    source, target, mask = (x.to("meta") for x in (*_tokens(), _mask()))
-    encoded = model.encode(source, mask)
+    target, *given = (x.to("meta") for x in (_target(), *_source()))
+    encoded = model.encode(*given)
     model.decode(encoded, target)
     model.step(target[:, 0], encoded.state, encoded)

@@ -12,7 +12,7 @@ from torch import Tensor
 from study.config import experiment_from
 from study.corpora import Corpus, Pair, load, words
 from study.corpora.grammar.draw import Draw
-from study.corpora.probes.lookup import bound, named
+from study.corpora.probes.lookup import named
 from study.corpora.probes.probe import Probe
 from study.errors import InputError
 
@@ -130,13 +130,12 @@ def test_graphs_have_the_cycles_declared_and_no_other(fields: dict[str, Any], le
     assert cycles(graphs[0]) == lengths
 
 
-def test_a_permutation_moves_every_node_and_symmetric_scores_lose_one_node_of_each_ring() -> None:
+def test_a_permutation_moves_every_node() -> None:
     for seed in range(20):
         data = section("graph", structure="permutation", seed=seed)
         lengths = cycles({str(node): str(names[0]) for node, names in enumerate(named(data))})  # type: ignore[arg-type]
         assert min(lengths) >= 2
         assert sum(lengths) == 12
-        assert bound(data) == pytest.approx(1 - sum(n > 2 for n in lengths) / 12 / 2 * 7 / 8 * 11 / 12)  # type: ignore[arg-type]
 
 
 def test_every_lookup_brings_the_labels_of_the_nodes_named() -> None:
@@ -188,11 +187,6 @@ def test_symmetric_scores_that_see_no_labels_stay_within_the_bound() -> None:
     limit = 1 - (1 / 3) / 2 * (1 - 1 / 3)
     assert 2 / 3 < float(found.max()) <= limit + 1e-6
     assert float(accuracy(scores, torch.eye(3).expand(shape), own * 0).max()) == 1
-    assert bound(section("graph", nodes=3, labels=3, structure="cycle3")) == pytest.approx(
-        1 - (1 - limit) * (1 - 1 / 3)
-    )
-    assert bound(section("graph")) == pytest.approx(1 - 1 / 6 * 7 / 8 * 11 / 12)
-    assert bound(section("graph", structure="one_way")) == bound(section("graph", dose=0)) == 1
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,17 @@ so scores can depend on labels, and this helps more if labels are few. The words
 about evenly, in shares that depend on the labels, and more labels are right than the largest weights can point at.
 Therefore accuracy is read together with where the largest weights point: on the named word in at most two of three.
 
+With `model.factors split` scores do not see labels, and accuracy has a bound. The setting is that of
+`sweeps/graph_factors.yaml`: one layer and one head, no feed-forward block, no positions, and a decoder that sees
+place t and the word before. The answer to a node a that names b is then linear in the mixture of labels. Call c
+another node and swap the labels of b and c. The weights stay, and what else the answer depends on stays too, but for
+the word before if that is the answer about b or c. If the answer is right before and after, (w_ab − w_ac)(G_b + G_c)
+> 0, where G is how much a label adds to its own word over the other one. Around a cycle of n nodes, w_ab > w_ac can
+hold at no more than n − 1 of them, c the node that names a, and at one at least. So one node in each cycle of three
+or more is right at most half of the time that the two labels differ (p = 1 − 1/labels), unless the word before tells
+(p = 1/nodes): accuracy ≤ 1 − (cycles / nodes) · ½ (1 − 1/labels)(1 − 1/nodes). A normalisation divides by a number
+that the swap may change, which lets biases in; the bound leaves that out.
+
     multi_lookup   c names a and b, a names b and c, b names c and a (P 2)
                    c3 a1 b7  →  317 173 731            word 0 attends to 1 and 2, 1 to 2 and 0, 2 to 0 and 1
 
@@ -255,33 +266,3 @@ def lookup(data: Graph | MultiLookup, draw: Draw) -> Pair:
         tuple(Link(t, t) for t in range(data.nodes)),
         tuple(Link(s, t) for t, row in enumerate(looks) for s in row),
     )
-
-
-def bound(data: Graph) -> float:
-    """Return the largest accuracy with symmetric scores that do not see labels (`model.factors split`).
-
-    The setting is that of `sweeps/graph_factors.yaml`: one layer and one head, no feed-forward block, no positions, and
-    a decoder that sees place t and the word before. The answer to a node a that names b is then linear in the mixture
-    of labels. Call c another node and swap the labels of b and c. The weights stay, and what else the answer depends
-    on stays too, but for the word before if that is the answer about b or c. If the answer is right before and after,
-    (w_ab − w_ac)(G_b + G_c) > 0, where G is how much a label adds to its own word over the other one. Around a cycle of
-    n nodes, w_ab > w_ac can hold at no more than n − 1 of them, c the node that names a, and at one at least. So one
-    node in each cycle is right at most half of the time that the two labels differ (p = 1 − 1/labels), unless the word
-    before tells (p = 1/nodes): accuracy ≤ 1 − (cycles / nodes) · ½ (1 − 1/labels)(1 − 1/nodes).
-
-    A normalisation divides by a number that the swap may change, which lets biases in; the bound leaves that out.
-    """
-    names = named(data)
-    lengths = [_returns_after(names, node) for node in range(data.nodes)]
-    cycles = sum(1 / length for length in lengths if length >= 3)
-    return 1 - cycles / data.nodes / 2 * (1 - 1 / data.labels) * (1 - 1 / data.nodes)
-
-
-def _returns_after(names: list[tuple[int, ...]], node: int) -> int:
-    """Return the length of the cycle through a node; 0 if there is none."""
-    at, steps = node, 0
-    while names[at] and steps < len(names):
-        at, steps = names[at][0], steps + 1
-        if at == node:
-            return steps
-    return 0
