@@ -20,7 +20,7 @@ from study import files, metrics, scoring
 from study.analysis.inference import SentenceNoise, sentence_variance
 from study.config import experiment_from
 from study.corpora import Pair
-from study.rows import STATISTICS
+from study.rows import HYPOTHESES, NLL, STATISTICS
 from study.store import Store
 
 if TYPE_CHECKING:
@@ -35,12 +35,11 @@ Key = tuple[str, str]
 class SentenceNoises:
     """Noise of the sentences for the contrasts of a folder.
 
-    Published results are read from their table; other runs, and with `compute` contrasts that the table lacks, are
-    computed from the scores of each sentence.
+    Published contrasts are read from their table; others are computed from the scores of each sentence.
     """
 
-    def __init__(self, store: Store | None, compute: bool = False) -> None:
-        self.store, self.compute = store, compute or not (store and store.published)
+    def __init__(self, store: Store | None) -> None:
+        self.store = store
         self._known, self._used = self._read(), dict[Key, SentenceNoise | None]()
 
     def of(self, row: Finding) -> SentenceNoise | None:
@@ -49,8 +48,7 @@ class SentenceNoises:
         if key is None or self.store is None:
             return None
         if key not in self._used:
-            computed = self.compute and key not in self._known
-            self._used[key] = _measured(self.store, key) if computed else self._known.get(key)
+            self._used[key] = self._known[key] if key in self._known else _measured(self.store, key)
         return self._used[key]
 
     def write(self) -> Path:
@@ -97,6 +95,9 @@ def _measured(store: Store, key: Key) -> SentenceNoise | None:
     split, score, subset = [*key[0].split("/", 2), ""][:3]
     sides = [side.split() for side in key[1].split("; ")]
     arms = [(float(weight), names) for weight, *names in sides]
+    needed = split + (NLL if score == "nll" else HYPOTHESES)
+    if not all(store.content(name, needed) for _, names in arms for name in names):
+        return None
     trees = [store.rest(name) for _, names in arms for name in names]
     digests, *others = {tuple((tree["data"] or {}).get("files", {}).items()) for tree in trees}
     if others or not digests:
@@ -134,7 +135,7 @@ def _pairs(data: Any, split: str, subset: str, digests: tuple[tuple[str, str], .
 def _values(store: Store, run: str, split: str, score: str, pairs: list[Pair]) -> Any:
     """Return what a run has for each sentence; nothing if that was not kept."""
     if score == "nll":
-        return [float(line) for line in (store.content(run, f"{split}.nll.txt") or b"").splitlines()]
+        return [float(line) for line in (store.content(run, split + NLL) or b"").splitlines()]
     if score == "accuracy":  # words of the reference that the translation has at the same place
         both = zip(store.hypotheses(run, split), pairs, strict=True) if pairs else ()
         return [100.0 * sum(map(eq, scoring.forms(text), scoring.forms(pair.target))) for text, pair in both]

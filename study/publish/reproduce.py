@@ -45,8 +45,8 @@ class Inputs:
 
     @cached_property
     def noises(self) -> SentenceNoises:
-        """Noise of the test sentences; computed for contrasts that are new."""
-        return SentenceNoises(self.results.store, compute=True)
+        """Noise of the test sentences."""
+        return SentenceNoises(self.results.store)
 
     @cached_property
     def verdicts(self) -> list[Finding]:

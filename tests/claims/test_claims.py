@@ -202,6 +202,16 @@ def test_the_noise_of_published_sentences_is_computed_again():
     assert sum(noise.shares) == pytest.approx(estimate, abs=1e-4)
 
 
+def test_a_contrast_of_ones_own_counts_the_sentences_of_published_runs(tmp_path):
+    asked = CLAIM["questions"][0] | {"sweep": "quickstart", "where": {"model.attention.key_width": 16}}
+    scales = [{"model.attention.scale": scale} for scale in ("none", "rsqrt")]
+    asked["contrasts"] = [dict(zip(("arm", "baseline"), scales, strict=True))]
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump({"claims": [CLAIM | {"questions": [asked]}]}))
+    (row,) = evaluate([read(tmp_path / "own.yaml")], Runs(CHECKOUT / "results", CHECKOUT / "sweeps"))
+    assert row.noise.n == 500
+    assert row.noise.variance > 0
+
+
 def test_named_margins(study):
     fixed = {"points": {"source": "fixed on runs of the recipe", "values": {"grammar/recurrent": {"exact": 4.0}}}}
     assert study.ask(margins=fixed, margin="0.5 points")[0].margin == 2.0
