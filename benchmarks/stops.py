@@ -42,8 +42,7 @@ def lines(folder: Path, name: str, least: int) -> bool:
 
 PLACES: dict[str, Callable[[Path], bool]] = {
     "begin": lambda folder: folder.is_dir(),
-    "first step": lambda folder: (folder / "progress.json").exists(),
-    "step before a validation": lambda folder: lines(folder, "training.jsonl", 1),
+    "first step": lambda folder: lines(folder, "training.jsonl", 1),
     "validation": lambda folder: lines(folder, "history.jsonl", 1),
     "map": lambda folder: lines(folder, "maps.jsonl", 1),
     "checkpoint half written": lambda folder: any(folder.glob(".checkpoint*")),

@@ -29,12 +29,12 @@ from study.errors import INSTALL, InputError
 from study.run_names import published, sweep_file
 from study.store import Store
 from study.sweep import engine, places, ray, resources, slurm, status
-from study.sweep.estimate import estimated, in_words, seconds_of
+from study.sweep.estimate import estimated, in_words
 from study.sweep.file import tagged
 from study.sweep.spec import Cell, Spec, load
 
 STUDY = (sys.executable, "-P", "-m", "study")
-CHOICE = ("only", "seeds", "time_limit", "unpublished")
+CHOICE = ("only", "seeds", "unpublished")
 ENGINES = {"slurm": ("slurm",), "ray": ("ray",), "address": ("ray",)} | dict.fromkeys(CHOICE, ("local", "slurm", "ray"))
 """Option ↦ the engines that it is for. W&B's server hands out all runs of a file."""
 
@@ -50,9 +50,9 @@ def main(argv: Sequence[str]) -> int:
     args = _parser().parse_args(argv)
     args.asked = None
     if args.engine == "slurm":
-        args.asked = resources.parse(slurm.Options, "--slurm", args.slurm)
+        args.asked = slurm.Options.parse("--slurm", args.slurm)
     elif args.engine == "ray":
-        args.asked = resources.parse(ray.Options, "--ray", args.ray)
+        args.asked = ray.Options.parse("--ray", args.ray)
     for option, engines in ENGINES.items():
         if getattr(args, option) is not None and args.engine not in engines:
             name, wanted = option.replace("_", "-"), " or ".join(engines)
@@ -83,7 +83,7 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: expected a folder of runs, got a file. Name another folder with --runs.")
     cells = _chosen(spec, args)
-    job = engine.job_of(spec, cells, out, retries=args.retries, time_limit=args.time_limit, slots=args.slots)
+    job = engine.job_of(spec, cells, out, retries=args.retries, slots=args.slots)
     if args.status:
         print(status.describe(spec, cells, out))
         return 0, ()
@@ -138,7 +138,7 @@ def _plan(
         words += [f"--slots={args.slots}"] if args.slots else []
         plan = args.asked.plan(todo, words + (["--unpublished"] if args.unpublished else []))
     elif args.engine == "ray":
-        plan = ray.plan(args.asked, args.address, commands, here.cores)
+        plan = args.asked.plan(todo, commands)
     else:
         plan = engine.plan(todo, here, commands)
         if args.engine == "wandb":
@@ -201,15 +201,6 @@ def add_local(parser: Parser) -> None:
     text = "print a shell command for each run to do, one a line, for xargs or GNU parallel, and stop"
     what.add_argument("--print", choices=("commands",), help=text)
     add("--retries", type=natural, metavar="N", default=1, help="start a failed run up to N more times (default: 1)")
-    text = "end a run after TIME, such as 90s, 45m or 2h; the next attempt resumes it"
-    add("--time-limit", type=_seconds, metavar="TIME", help=text)
-
-
-def _seconds(text: str) -> int:
-    try:
-        return seconds_of(text)
-    except ValueError as problem:
-        raise argparse.ArgumentTypeError(str(problem)) from None
 
 
 def _seeds(text: str) -> list[int]:

@@ -43,8 +43,6 @@ class EvaluationSetup(NamedTuple):
     decoding: Decoding
     watch: Callable[[str], object]
     """Called with a line of text."""
-    told: Callable[[int, int], None]
-    """Called with the number of models that were measured, and of all."""
 
 
 class Answer(NamedTuple):
@@ -81,9 +79,8 @@ def curve(setup: EvaluationSetup, orders: Sequence[Sequence[Head]]) -> Answer:
     """
     steps = [[frozenset(gone(order, tenth / 10)) for tenth in TENTHS] for order in orders]
     known = dict.fromkeys((without for line in steps for without in line), Values())
-    for done, without in enumerate(known, start=1):
+    for without in known:
         known[without] = scores_without(setup, without)
-        setup.told(done, len(known))
     lines = [[known[without] for without in line] for line in steps]
     bleu = [[values[setup.split, "bleu"] for values in line] for line in lines]
     for line in bleu:
@@ -117,8 +114,7 @@ def each_head(setup: EvaluationSetup, among: Sequence[Head]) -> Answer:
     """
     whole = _nll(setup.model, setup.test)
     scores, changes, doubts = [], [], []
-    for done, head in enumerate(among):
-        setup.told(done, len(among))
+    for head in among:
         values = scores_without(setup, [head])
         with masked(setup.model, [head]):
             change = _nll(setup.model, setup.test) - whole
@@ -137,8 +133,7 @@ def best_head(setup: EvaluationSetup, among: Sequence[Head]) -> Answer:
     """Each layer with one head alone, the others of it masked: the one with the lowest loss on validation, on test."""
     scores, chosen = [], {}
     layers = list(dict.fromkeys((head.site, head.layer) for head in among))
-    for done, layer in enumerate(layers):
-        setup.told(done, len(layers))
+    for layer in layers:
         heads = [head for head in among if head[:2] == layer]
         losses = {}
         for head in heads:

@@ -2,8 +2,7 @@
 
 What has been run is what is on disk: the same call again continues, and two launchers on one folder share the work. A
 trial holds the lease of its run. A run whose lease another launcher's trial holds is looked at again until it has a
-record or is given up. A trial that ends without a record is started again, on another GPU if there is one; after its
-last attempt the run has a record that says why.
+record or is given up. A trial that fails is started again; after its last attempt the run has a record that says why.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -21,15 +20,16 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from study import files, records
-from study.config import Experiment, config_hash, plugins, recorded, scientific
+from study import records
+from study.config import Experiment, plugins, scientific
+from study.config.experiment import threads_for
 from study.errors import BUSY
 from study.metrics import decimals
 from study.sweep import lease, signals
 from study.sweep.estimate import clock
 from study.sweep.resources import Plan, Resources, Slot
 from study.sweep.spec import Cell, Spec
-from study.sweep.trial import WRONG, Trial, cause, check_room, due, main, train
+from study.sweep.trial import WRONG, Trial, check_room, due, main, train, write_failure
 
 POLL = 0.5
 """Seconds between two looks at what happens."""
@@ -56,7 +56,6 @@ class Job:
         out: folder of the runs.
         tasks: the runs. What has a good record is kept.
         retries: attempts after one that failed. Diverged is no failure but a result.
-        time_limit: seconds of one attempt (None: no limit).
         slots: runs at a time (default: from the resources).
         environment: variables of W&B that replace those of offline runs.
         trial: what runs one experiment into its folder; importable, since another process calls it.
@@ -68,7 +67,6 @@ class Job:
     out: Path
     tasks: tuple[Task, ...]
     retries: int = 1
-    time_limit: float | None = None
     slots: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
     trial: Trial = train
@@ -96,18 +94,16 @@ def job_of(spec: Spec, cells: Iterable[Cell], out: Path, **more: Any) -> Job:
 def plan(job: Job, here: Resources, commands: Sequence[str]) -> Plan:
     """Return the processes that make runs here, and the command of each run."""
     layout = job.layout(here)
-    count = len(layout)
-    words = here.describe(layout, [task.experiment for task in job.tasks])
-    gpus = len({slot.gpu for slot in layout if slot.gpu})
-    return Plan(f"local: {words}", "\n".join(commands), count, here.cores / count, gpus / count)
+    count, gpus = len(layout), len({slot.gpu for slot in layout if slot.gpu})
+    return Plan(here.describe(layout), "\n".join(commands), count, here.cores / count, gpus / count)
 
 
 def run(job: Job, here: Resources) -> int:
     """Make the runs of a job; return 0, 1 if runs failed, 130 or 143 if a signal ended it.
 
     Raises:
-        InputError: a run asks for more GPUs than there are, the disk is full, or a record or a run's folder cannot be
-            read or written; no trial is left running.
+        InputError: a record or a run's folder cannot be read or locked, or the disk is full; no trial is left running.
+        OSError: a run's folder cannot be written.
     """
     os.environ[plugins.ALLOWED] = job.allowed
     todo = job.due()
@@ -115,24 +111,20 @@ def run(job: Job, here: Resources) -> int:
         print(f"{job.name}: nothing to do, all {len(job.tasks)} runs are there")
         return 0
     layout = job.layout(here)
-    told = here.describe(layout, [task.experiment for task in todo])
-    print(
-        f"{job.name}: {len(todo)} of {len(job.tasks)} runs to do, {told}, in {job.out}; steps in log.txt of a run",
-        flush=True,
-    )
+    how = f"{here.describe(layout)}, in {job.out}; steps in log.txt of a run"
+    print(f"{job.name}: {len(todo)} of {len(job.tasks)} runs to do, {how}", flush=True)
     with signals.noted() as asked:
         return Launcher(job, todo, layout, asked).run()
 
 
 @dataclass
 class Started:
-    """A trial under way. `overdue`: it was asked to end for using up its time."""
+    """A trial under way."""
 
     task: Task
     slot: Slot
     process: BaseProcess
     pid: int
-    overdue: bool = False
     began: float = field(default_factory=time.monotonic)
 
     def end(self, how: signal.Signals) -> None:
@@ -154,9 +146,8 @@ class Launcher:
 
     def __init__(self, job: Job, todo: Iterable[Task], layout: Iterable[Slot], asked: Sequence[int] = ()) -> None:
         self.job, self.pending, self.free, self.asked = job, list(todo), list(layout), asked
-        self.gpus, self.threads = {slot.gpu for slot in layout}, self.free[0].threads
         self.began, self.total, self.settled, self.failed = time.monotonic(), len(self.pending), 0, 0
-        self.failed_on: defaultdict[str, list[str | None]] = defaultdict(list)
+        self.attempts = Counter[str]()
         self.started: dict[int, Started] = {}
         self.notes: list[str] = []
         """Failed and diverged runs, for the end."""
@@ -165,7 +156,7 @@ class Launcher:
         """Go on until every task is settled, by us or by another launcher on the same folder, or a signal ends it.
 
         Raises:
-            InputError: the disk is full, or a run's folder cannot be read.
+            InputError: a run's folder cannot be read.
             OSError: it cannot be written.
         """
         try:
@@ -174,11 +165,6 @@ class Launcher:
                 for sentinel in connection.wait(list(self.started), timeout=POLL):
                     assert isinstance(sentinel, int)
                     self.ended(self.started.pop(sentinel))
-                for one in self.started.values() if self.job.time_limit else ():
-                    over = time.monotonic() - one.began - (self.job.time_limit or 0)
-                    if over > (signals.GRACE if one.overdue else 0):
-                        one.end(signal.SIGKILL if one.overdue else signal.SIGTERM)
-                        one.overdue = True
             if self.asked:
                 print("stopping the runs; they keep their last step. A second interrupt kills them at once", flush=True)
         finally:
@@ -195,31 +181,30 @@ class Launcher:
         return int(self.failed > 0)
 
     def fill(self) -> None:
-        """Start what there are slots for. A run that has failed waits for a slot on another GPU, if there is one."""
-        for task in list(self.pending) if self.free else ():
+        """Start what there are slots for."""
+        for task in list(self.pending):
             folder = self.job.out / task.id
+            if not self.free:
+                return
             if lease.held(folder):
                 continue
-            wanted = self.gpus - set(self.failed_on[task.id]) or self.gpus
-            if not due(folder):
-                self.pending.remove(task)
+            self.pending.remove(task)
+            if due(folder):
+                self.start(task, self.free.pop(0))
+            else:
                 self.settle(task)
-            elif slot := next((slot for slot in self.free if slot.gpu in wanted), None):
-                self.free.remove(slot)
-                self.pending.remove(task)
-                self.start(task, slot)
 
     def start(self, task: Task, slot: Slot) -> None:
         """Start the process of a trial."""
         folder, trainer = self.job.out / task.id, task.experiment.trainer
-        trainer = trainer.model_copy(update={"threads": slot.threads_of(task.experiment)})
-        experiment = task.experiment.model_copy(update={"out": str(self.job.out), "trainer": trainer})
+        threads = threads_for(task.experiment.model.width, trainer.threads, bool(slot.gpu)) or slot.threads
+        trainer = trainer.model_copy(update={"threads": threads})
         environment = {"WANDB_MODE": os.environ.get("WANDB_MODE", "offline"), **self.job.environment}
         environment |= {"WANDB_RUN_ID": task.id, "WANDB_DIR": str(folder.resolve())}
         environment |= {"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {}
-        with suppress(OSError):  # the trial meets it too, and says so
-            plugins.keep(folder, scientific(task.experiment).values())
-        process = spawn(self.job.trial, (experiment, folder, environment), self.threads)
+        plugins.keep(folder, scientific(task.experiment).values())
+        experiment = task.experiment.model_copy(update={"trainer": trainer})
+        process = spawn(self.job.trial, (experiment, folder, environment), slot.threads)
         self.started[process.sentinel] = Started(task, slot, process, process.pid or 0)
         self.say("start", task)
 
@@ -239,22 +224,20 @@ class Launcher:
             self.settle(one.task, one)
 
     def retry(self, one: Started, code: int | None) -> None:
-        """Queue a run again, or write the record of its failure."""
-        task, folder, limit = one.task, self.job.out / one.task.id, self.job.time_limit
+        """Queue a run again, or leave the record of its failure, which a trial that was killed has not written."""
+        task, folder = one.task, self.job.out / one.task.id
         check_room(self.job.out)
-        why = cause(code, folder / "log.txt")
-        if one.overdue and limit:
-            why = f"not done within its time limit of {clock(limit)}; {why}"
-        tried = self.failed_on[task.id]
-        tried.append(one.slot.gpu)
-        if code != WRONG and len(tried) <= self.job.retries:
+        self.attempts[task.id] += 1
+        known = records.state(folder) == "failed"
+        why = records.read(folder / "record.json").error if known else ending(code)
+        if code != WRONG and self.attempts[task.id] <= self.job.retries:
             self.say("again", task, f": {why}")
             self.pending.append(task)
         elif (held := lease.acquire(folder)) is None:
             self.pending.append(task)
         else:
-            if due(folder):
-                write_failure(task, folder, why)
+            if records.state(folder) in ("missing", "started"):
+                write_failure(task.experiment, folder, ending(code))
             held.release()
             self.settle(task, one)
 
@@ -293,20 +276,20 @@ class Launcher:
             one.end(signal.SIGKILL)
 
 
-def write_failure(task: Task, folder: Path, error: str) -> None:
-    """Write a record that says why there are no numbers."""
-    made = task.experiment
-    config: dict[str, Any] = {"config": recorded(made), "config_hash": config_hash(made), "seed": made.seed}
-    record = records.Record(protocol=made.protocol, id=task.id, status="failed", error=error, **config)
-    files.write(folder / "record.json", records.dumps(record))
+def ending(code: int | None) -> str:
+    """Return why a trial has left no record, by the exit status of its process."""
+    if code is None or code >= 0:
+        return f"ended with exit status {code} and no record"
+    short = ", as the kernel does when memory is short" if -code == signal.SIGKILL else ""
+    return f"killed by signal {-code} ({signal.Signals(-code).name}){short}"
 
 
 def spawn(trial: Trial, arguments: tuple[Any, ...], threads: int) -> BaseProcess:
     """Start a trial in a fork of a process that has imported torch and the like, which takes seconds, once.
 
-    That process, the fork server, has never touched CUDA. It may have been killed since the last trial: then another
-    one is started. The signals that are for the launcher are blocked in it: while it imports, Ctrl-C would print a
-    traceback, and SLURM sends SIGUSR2, the warning before a time limit, to every process of a job.
+    That process, the fork server, has never touched CUDA. The signals that are for the launcher are blocked in it:
+    while it imports, Ctrl-C would print a traceback, and SLURM sends SIGUSR2, the warning before a time limit, to every
+    process of a job.
     """
     from multiprocessing import forkserver, resource_tracker  # here, since Windows has none
 
@@ -315,23 +298,17 @@ def spawn(trial: Trial, arguments: tuple[Any, ...], threads: int) -> BaseProcess
         "PYTHONSAFEPATH": "1",  # a study.py in the working directory is not this package
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # asking for GPUs must not initialise CUDA before the fork
     }
-    before, blocked = dict(os.environ), (signal.SIGINT, signal.SIGUSR2)
+    lacking = {name: value for name, value in settings.items() if name not in os.environ}
+    blocked = (signal.SIGINT, signal.SIGUSR2)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([*(PRELOAD if trial is train else (trial.__module__,)), "study.sweep.trial"])
-    for left in (2, 1, 0):
-        resource_tracker.ensure_running()  # its start unblocks SIGINT, so it comes first
-        os.environ.update(settings | before)
-        signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
-        forkserver.ensure_running()
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
-        for name in settings.keys() - before.keys():
-            del os.environ[name]
-        process = context.Process(target=main, args=(trial, *arguments))
-        try:
-            process.start()
-            break
-        except (OSError, EOFError):
-            if not left:
-                raise
-            time.sleep(POLL)
+    os.environ.update(lacking)
+    resource_tracker.ensure_running()  # its start unblocks SIGINT, so it comes first
+    signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
+    forkserver.ensure_running()
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
+    for name in lacking:
+        del os.environ[name]
+    process = context.Process(target=main, args=(trial, *arguments))
+    process.start()
     return process

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean
@@ -53,18 +52,6 @@ def in_words(seconds: Sequence[float | None], at_once: int, cores: float, gpus: 
     whole = max(total / parallel, *known)
     amount = f"{total * gpus / 3600:.1f} GPU-hours" if gpus else f"{total * cores / 3600:.1f} core-hours"
     return f"time: about {clock(whole)} with {parallel} at a time, {amount}, by similar runs"
-
-
-def seconds_of(text: str) -> int:
-    """Return the seconds of a time such as 90s, 45m, 2h or 2d.
-
-    Raises:
-        ValueError: it is no such time, or none at all.
-    """
-    found = re.fullmatch(r"(\d{1,6})([smhd])", text, re.ASCII)
-    if not found or not int(found[1]):
-        raise ValueError(f"expected a time such as 90s, 45m, 2h or 2d, got {text!r}")
-    return int(found[1]) * {"s": 1, "m": 60, "h": 3600, "d": 86400}[found[2]]
 
 
 def clock(seconds: float) -> str:

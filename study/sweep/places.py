@@ -25,7 +25,6 @@ def places(specs: Iterable[Spec]) -> dict[str, Place]:
                 facet=_words(facet),
                 arm=_words(arm),
                 baseline=arm == spec.baseline(facet),
-                arms=other.arms | {spec.name: _words(f"{facet} {arm}")},
             )
     return found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -26,19 +26,16 @@ class Options(Asked):
     """Write, for example, gpus=0.25,cpus=2."""
 
     cpus: Annotated[float, Field(ge=0, le=10**6)] = 1.0
-    gpus: Annotated[float | None, Field(ge=0, le=10**6)] = None
-    """None: one where the cluster has GPUs and a run may use one, else none."""
+    gpus: Annotated[float, Field(ge=0, le=10**6)] = 0.0
 
-
-def plan(options: Options, address: str | None, commands: list[str], cores: int) -> Plan:
-    """Return the tasks that make runs, and lines that submit the command of each to the cluster of RAY_ADDRESS."""
-    gpus = "1 GPU if the cluster has GPUs" if options.gpus is None else f"{options.gpus:g} GPU"
-    where = f"the cluster at {address}" if address else "this machine"
-    tasks = plural(len(commands), "task")
-    words = f"Ray: {tasks} on {where}, each {options.cpus:g} CPU and {gpus}, up to {RETRIES} restarts"
-    asked = f"--entrypoint-num-cpus={options.cpus:g} --entrypoint-num-gpus={options.gpus or 0:g}"
-    script = "\n".join(f"ray job submit --no-wait {asked} -- {command}" for command in commands)
-    return Plan(words, script, max(int(cores // max(options.cpus, 0.01)), 1), options.cpus, options.gpus or 0)
+    def plan(self, job: engine.Job, commands: Sequence[str]) -> Plan:
+        """Return the tasks that make runs, and lines that submit the command of each to the cluster of RAY_ADDRESS."""
+        each = f"{self.cpus:g} CPU and {self.gpus:g} GPU"
+        words = f"Ray: {plural(len(job.tasks), 'task')}, each {each}, up to {RETRIES} restarts"
+        asked = f"--entrypoint-num-cpus={self.cpus:g} --entrypoint-num-gpus={self.gpus:g}"
+        script = "\n".join(f"ray job submit --no-wait {asked} -- {command}" for command in commands)
+        at_once = int(resources.here().cores // max(self.cpus, 0.01))
+        return Plan(words, script, max(at_once, 1), self.cpus, self.gpus)
 
 
 def run(job: engine.Job, options: Options, address: str | None) -> int:
@@ -55,10 +52,10 @@ def run(job: engine.Job, options: Options, address: str | None) -> int:
     ray, out = _connected(address), job.out.resolve()
     with noted() as asked:  # now, since Ray sets handlers of its own when it connects
         try:
-            given = checked(options, job, ray.nodes())
-            task = ray.remote(num_cpus=given.cpus, num_gpus=given.gpus, max_retries=RETRIES)(make)
-            left = {task.remote(replace(job, out=out, slots=1, tasks=(one,)), given): one for one in job.tasks}
-            print(f"{job.name}: {len(left)} tasks, each {given.cpus:g} CPU and {given.gpus:g} GPU", flush=True)
+            _check_node(options, ray.nodes())
+            task = ray.remote(num_cpus=options.cpus, num_gpus=options.gpus, max_retries=RETRIES)(make)
+            left = {task.remote(replace(job, out=out, slots=1, tasks=(one,)), options): one for one in job.tasks}
+            print(f"{job.name}: {options.plan(job, ()).words}", flush=True)
             while left and not asked:
                 for done in ray.wait(list(left), timeout=engine.POLL)[0]:
                     one = left.pop(done)
@@ -85,7 +82,10 @@ def make(job: engine.Job, options: Options) -> int:
     """
     if not (job.out / PLACES).exists():
         raise InputError(f"{job.out}: expected a folder that every node shares, and {socket.gethostname()} lacks it.")
-    return engine.run(job, resources.here().at_most(options.cpus, options.gpus or 0, "Ray"))
+    if not options.gpus:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""
+    here = resources.here()
+    return engine.run(job, here._replace(cores=min(here.cores, max(int(options.cpus), 1)), limit="Ray"))
 
 
 def _connected(address: str | None) -> Any:
@@ -104,22 +104,13 @@ def _connected(address: str | None) -> Any:
     return ray
 
 
-def checked(options: Options, job: engine.Job, nodes: Iterable[Mapping[str, Any]]) -> Options:
-    """Return the resources of a task.
-
-    Raises:
-        InputError: no node has them. Ray would wait for such a node.
-    """
+def _check_node(options: Options, nodes: Iterable[Mapping[str, Any]]) -> None:
+    """Refuse resources that no node has. Ray would wait for such a node."""
+    wanted = {"CPU": options.cpus, "GPU": options.gpus}
     there = [node["Resources"] for node in nodes if node["Alive"]]
-    if options.gpus is None:
-        wanted = any(task.experiment.trainer.device != "cpu" for task in job.tasks)
-        options = options.model_copy(update={"gpus": float(wanted and any(node.get("GPU") for node in there))})
-    cpus, gpus = options.cpus, options.gpus or 0
-    if not any(node.get("CPU", 0) >= cpus and node.get("GPU", 0) >= gpus for node in there):
-        raise InputError(
-            f"--ray: no node has {cpus:g} CPU and {gpus:g} GPU. Ask for less; `ray status` lists the nodes."
-        )
-    return options
+    if not any(all(node.get(name, 0) >= count for name, count in wanted.items()) for node in there):
+        each = f"{options.cpus:g} CPU and {options.gpus:g} GPU"
+        raise InputError(f"--ray: no node has {each}. Ask for less; `ray status` lists the nodes.")
 
 
 def _line(problem: BaseException) -> str:

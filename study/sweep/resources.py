@@ -10,13 +10,12 @@ import importlib
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from study.config.experiment import Experiment, threads_for
+from study.config import Experiment
 from study.errors import InputError
 from study.sweep.file import refusal
 
@@ -26,115 +25,57 @@ ON_GPU = 2**31
 """Memory of a GPU that a run gets at least, in bytes. An assumption: it was never measured on a GPU."""
 PER_RUN = 2**29
 """Memory of a run beside the GPU, in bytes. A small model was measured at .45 GB."""
-MACHINE = "this machine"
 CGROUPS, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
-@dataclass(frozen=True)
-class Slot:
-    """Place for one run at a time: `gpu` is its CUDA_VISIBLE_DEVICES (None: the launcher's own).
-
-    It may have so many processes of so many threads, each with a GPU of its own where there are GPUs.
-    """
+class Slot(NamedTuple):
+    """Place for one run: its CUDA_VISIBLE_DEVICES (None: the launcher's own), and the threads of each process."""
 
     gpu: str | None
     threads: int
-    processes: int = 1
-
-    def threads_of(self, experiment: Experiment) -> int:
-        """Return the number of threads of torch that an experiment gets here."""
-        return threads_for(experiment.model.width, experiment.trainer.threads, bool(self.gpu)) or self.threads
 
 
-@dataclass(frozen=True)
-class Resources:
-    """Cores, memory in bytes, and the free memory of GPUs by their entry of CUDA_VISIBLE_DEVICES.
+class Resources(NamedTuple):
+    """Cores, what sets their number, memory, and the free memory of GPUs by their entry of CUDA_VISIBLE_DEVICES.
 
-    `limit` names what sets the cores. `denied`: a scheduler gave no GPU, so runs must see none.
+    Memory is in bytes.
     """
 
     cores: int
-    memory: int
+    limit: str
+    memory: float
     gpus: Mapping[str, int]
-    limit: str = MACHINE
-    denied: bool = False
-
-    def at_most(self, cores: float, gpus: float, by: str) -> Resources:
-        """Return the part that a task may use: one that was given no GPU sees none."""
-        few = max(int(cores), 1)
-        part = replace(self, cores=few, limit=by) if few < self.cores else self
-        return part if gpus else replace(part, gpus={}, denied=True)
 
     def slots(self, experiments: Iterable[Experiment], wanted: int | None = None) -> list[Slot]:
-        """Divide the resources into slots. Each has what the largest run needs.
+        """Divide the resources into slots. Each has the devices that the largest run needs.
 
         Args:
             experiments: the runs.
             wanted: number of slots (default: by cores, memory and GPUs).
-
-        Raises:
-            InputError: a run asks for more GPUs than there are.
         """
         every = [experiment.trainer for experiment in experiments]
         on_gpus = [trainer for trainer in every if trainer.device != "cpu"]
         devices = max((trainer.devices for trainer in on_gpus or every), default=1)
         found = list(self.gpus) if on_gpus else []
-        if on_gpus and 1 < devices > len(found):
-            raise InputError(
-                f"trainer.devices: expected at most {len(found)} GPUs, which this process may use, got {devices}. Set "
-                "no more, or trainer.device cpu."
-            )
         groups = [",".join(found[i : i + devices]) for i in range(0, len(found) - devices + 1, devices)]
-        count = max(min(self.cores // devices, self.memory // (PER_RUN * devices)), 1)
+        count = max(min(self.cores // devices, int(self.memory // (PER_RUN * devices))), 1)
         if groups:
             fit = max(min(PER_GPU, min(self.gpus.values()) // ON_GPU), 1)
             count = min(fit * len(groups), max(count, len(groups))) if devices == 1 else len(groups)
         count = wanted or count
         threads = max(self.cores // (count * devices), 1)
-        without = "" if self.denied else None
-        return [Slot(groups[i % len(groups)] if groups else without, threads, devices) for i in range(count)]
+        return [Slot(groups[i % len(groups)] if groups else None, threads) for i in range(count)]
 
-    def describe(self, slots: Sequence[Slot], experiments: Iterable[Experiment]) -> str:
-        """Return one line: `2 at a time, 1 thread each (1 GPU, 2 cores by SLURM)`."""
-        threads = sorted({slots[0].threads_of(experiment) for experiment in experiments})
-        each = plural(threads[0], "thread") if len(threads) == 1 else f"{threads[0]} to {threads[-1]} threads"
-        if (processes := slots[0].processes) > 1:
-            each = f"{processes} processes of {each}"
+    def describe(self, slots: Sequence[Slot]) -> str:
+        """Return one line: `2 at a time (1 GPU, 2 cores of SLURM)`."""
         used = {gpu for slot in slots for gpu in (slot.gpu or "").split(",") if gpu}
         gpus = f"{plural(len(used), 'GPU')}, " if used else ""
-        limit = f" by {self.limit}" if self.limit != MACHINE else ""
-        return f"{len(slots)} at a time, {each} each ({gpus}{plural(self.cores, 'core')}{limit})"
+        return f"{len(slots)} at a time ({gpus}{plural(self.cores, 'core')} of {self.limit})"
 
 
 def plural(count: int, what: str) -> str:
     """`1 core`, `2 cores`."""
     return f"{count:,} {what}{'s' * (count != 1)}"
-
-
-class Asked(BaseModel):
-    """Resources that an engine is asked for, as its option gives them: `gpus=1,time=4h`."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-A = TypeVar("A", bound=Asked)
-
-
-def parse(kind: type[A], option: str, text: str | None) -> A:
-    """Return the resources that an option names as `name=value,name=value`.
-
-    Raises:
-        InputError: a part is no name=value, a name is unknown, or a value does not fit.
-    """
-    try:
-        given = dict(part.strip().split("=", 1) for part in text.split(",")) if text else {}
-    except ValueError:
-        usage = (kind.__doc__ or "").splitlines()[0]
-        raise InputError(f"{option}: expected name=value,name=value, got {text!r}. {usage}") from None
-    try:
-        return kind.model_validate(given)
-    except ValidationError as error:
-        raise InputError(f"{option}: {refusal(error)}") from None
 
 
 class Plan(NamedTuple):
@@ -155,40 +96,55 @@ class Plan(NamedTuple):
     gpus: float
 
 
+class Asked(BaseModel):
+    """Resources that an engine is asked for, as its option gives them: `gpus=1,time=4h`."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @classmethod
+    def parse(cls, option: str, text: str | None) -> Self:
+        """Return the resources that an option names as `name=value,name=value`.
+
+        Raises:
+            InputError: a part is no name=value, a name is unknown, or a value does not fit.
+        """
+        try:
+            return cls.model_validate(dict(part.strip().split("=", 1) for part in text.split(",")) if text else {})
+        except ValidationError as error:
+            raise InputError(f"{option}: {refusal(error)}") from None
+        except ValueError:
+            usage = (cls.__doc__ or "").splitlines()[0]
+            raise InputError(f"{option}: expected name=value,name=value, got {text!r}. {usage}") from None
+
+
 def here() -> Resources:
-    """Return what this process may use: the least of its affinity, its cgroups and its SLURM job.
+    """Return what this process may use: the least of its affinity, its cgroup and its SLURM job.
 
     Raises:
         InputError: CUDA_VISIBLE_DEVICES names a GPU that is not there.
     """
-    quota, memory = _cgroups()
+    quota, memory = _cgroup()
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    limits: dict[str, float] = {MACHINE: affinity, "its cgroup": max(quota, 1)}
-    if in_slurm := "SLURM_JOB_ID" in os.environ:
+    limits: dict[str, float] = {"this machine": affinity, "its cgroup": max(quota, 1)}
+    if "SLURM_JOB_ID" in os.environ:
         cores = int(os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE") or affinity)
         limits["SLURM"] = cores
         given = os.environ.get("SLURM_MEM_PER_NODE") or float(os.environ.get("SLURM_MEM_PER_CPU", "inf")) * cores
         memory = min(memory, float(given) * 2**20)
     limit = min(limits, key=lambda name: limits[name])
-    denied = in_slurm and not {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"} & os.environ.keys()
-    return Resources(int(limits[limit]), int(memory), {} if denied else visible(), limit, denied)
+    return Resources(int(limits[limit]), limit, memory, visible())
 
 
-def _cgroups() -> tuple[float, float]:
-    """Return the cores and the bytes that cgroups of either version, and the machine, leave to this process."""
+def _cgroup() -> tuple[float, float]:
+    """Return the cores and the bytes that cgroups (version 2), and the machine, leave to this process."""
     cores = math.inf
     memory: float = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**40
-    for line in _words(OWN):
-        _, controllers, path = line.split(":", 2)
-        inner = CGROUPS / controllers / path.lstrip("/")
-        for folder in (inner, *inner.parents):
-            quota = _words(folder / "cpu.max") or [
-                word for name in ("cpu.cfs_quota_us", "cpu.cfs_period_us") for word in _words(folder / name)
-            ]
-            if len(quota) == 2 and quota[0].isdecimal():
-                cores = min(cores, int(quota[0]) / int(quota[1]))
-            for most in (*_words(folder / "memory.max"), *_words(folder / "memory.limit_in_bytes")):
-                memory = min(memory, int(most) if most.isdecimal() else math.inf)
+    inner = CGROUPS / "".join(_words(OWN)).rpartition("::")[2].lstrip("/")
+    for folder in (inner, *inner.parents):
+        quota = _words(folder / "cpu.max")
+        if quota and quota[0] != "max":
+            cores = min(cores, int(quota[0]) / int(quota[1]))
+        memory = min(memory, *(int(most) for most in _words(folder / "memory.max") if most != "max"), math.inf)
     return cores, memory
 
 
@@ -214,21 +170,17 @@ def visible() -> dict[str, int]:
         return {}
     count, listed = nvml.nvmlDeviceGetCount(), os.environ.get("CUDA_VISIBLE_DEVICES")
     entries = [part.strip() for part in listed.split(",")] if listed is not None else list(map(str, range(count)))
-    if entries in ([""], ["-1"], ["NoDevFiles"]):
+    if entries in ([""], ["-1"]):
         return {}
     found: dict[str, int] = {}
     for entry in entries:
+        handle_of = nvml.nvmlDeviceGetHandleByIndex if entry.isdecimal() else nvml.nvmlDeviceGetHandleByUUID
         try:
-            of = nvml.nvmlDeviceGetHandleByIndex if entry.isdecimal() else nvml.nvmlDeviceGetHandleByUUID
-            handle = of(int(entry) if entry.isdecimal() else entry)
-            free = int(nvml.nvmlDeviceGetMemoryInfo(handle).free)
+            handle = handle_of(int(entry) if entry.isdecimal() else entry)
+            found[entry] = int(nvml.nvmlDeviceGetMemoryInfo(handle).free)
         except nvml.NVMLError:
-            free = None
-        if free is None or entry in found:
             raise InputError(
-                f"CUDA_VISIBLE_DEVICES: expected GPUs of 0 to {count - 1}, each once, or their UUIDs, got {entry!r} in "
-                f"{listed!r}. Correct it, or unset it to use every GPU."
-            )
-        found[entry] = free
-    nvml.nvmlShutdown()
+                f"CUDA_VISIBLE_DEVICES: expected GPUs of 0 to {count - 1}, or their UUIDs, got {entry!r} in {listed!r}."
+                " Correct it, or unset it to use every GPU."
+            ) from None
     return found

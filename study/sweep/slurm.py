@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import os
+import re
 import shlex
 import signal
 import subprocess
@@ -16,7 +18,6 @@ from pydantic import BeforeValidator, ConfigDict, Field
 
 from study.errors import InputError
 from study.sweep import engine, resources
-from study.sweep.estimate import seconds_of
 from study.sweep.resources import PER_GPU, Asked, Plan, plural
 
 FOLDER = "slurm"
@@ -29,9 +30,14 @@ PATIENCE = 60.0
 """Seconds that a job which was asked to end waits to be killed: a job that is preempted must not end by itself."""
 
 
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
 def _minutes(text: str) -> int:
-    if (seconds := seconds_of(text)) <= WARNING:
-        raise ValueError(f"expected a time from 3m, got {text}")
+    """Return the minutes of a time such as 45m, 2h or 2d."""
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text, re.ASCII)
+    if not found or (seconds := int(found[1]) * SECONDS[found[2]]) <= WARNING:
+        raise ValueError(f"expected a time from 3m, such as 45m, 2h or 2d, got {text!r}")
     return seconds // 60
 
 
@@ -79,6 +85,8 @@ class Runs:
 
         if callable(requeue):
             signal.signal(signal.SIGUSR2, stop)
+        if not {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"} & os.environ.keys():
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a job without GPUs sees none of the node's
         code = engine.run(job, resources.here())
         # SIGTERM alone comes before the kill of a preemption, after which SLURM itself queues the job again; or it
         # comes with `scancel`, after which the job is over.

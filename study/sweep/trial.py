@@ -1,4 +1,4 @@
-"""One run in a process of its own: its lease, its log, W&B's environment, and the reason if it has no record."""
+"""One run in a process of its own: its lease, its log, W&B's environment, and the record of its failure."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from study import files, records
-from study.config import Experiment, account
+from study.config import Experiment, account, config_hash, recorded
 from study.errors import BUSY, InputError
 from study.sweep import lease, signals
 
@@ -31,9 +31,8 @@ ROOM = 2**20
 """Bytes that must be free, or the disk counts as full."""
 FOLDERS = re.compile(r"(?<![\w.])~?/(?:[^\s/'\":,;()]+/)+")
 """Folders in an error. A record does not describe the machine."""
-HEADER = "---"
-"""Beginning of the line in the log with which an attempt begins."""
 LONGEST = 500
+"""Letters of an error in a record."""
 
 
 def train(experiment: Experiment, folder: Path) -> object:
@@ -97,9 +96,8 @@ def check_room(folder: Path) -> None:
 def main(trial: Trial, experiment: Experiment, folder: Path, environment: Mapping[str, str]) -> NoReturn:
     """The process of one attempt. Its exit status: 0 there is a good record, 1 it failed, or one of those above.
 
-    The last line of the log of a failed attempt is the reason.
+    The record of a failed attempt says why; the next attempt removes it.
     """
-    files.collect_seldom()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher to answer
     with suppress(OSError):
         os.setpgid(0, 0)  # what a trial starts can be ended with it
@@ -124,39 +122,28 @@ def main(trial: Trial, experiment: Experiment, folder: Path, environment: Mappin
                 for path in (folder / records.CHECKPOINT, *files.leftovers(folder)):  # of attempts that were killed
                     path.unlink(missing_ok=True)
         except BaseException as problem:
-            sys.exit(STOPPED if asked else _explain(folder, problem))
+            traceback.print_exception(problem)
+            if asked:
+                sys.exit(STOPPED)
+            check_room(folder)
+            if due(folder):
+                first, wrong = next(iter(str(problem).strip().splitlines()), ""), isinstance(problem, InputError)
+                error = first if wrong else f"{type(problem).__name__}: {first}".removesuffix(": ")
+                write_failure(experiment, folder, FOLDERS.sub("", error)[:LONGEST])
+                sys.exit(WRONG if wrong else 1)
         sys.exit(0)
 
 
-def _explain(folder: Path, problem: BaseException) -> int:
-    """Print why an attempt failed, and return its exit status. An error after the record was written is none."""
-    first = next(iter(str(problem).strip().splitlines()), "")
-    wrong = isinstance(problem, InputError)
-    with suppress(OSError):
-        traceback.print_exception(problem)
-        print(first if wrong else f"{type(problem).__name__}: {first}".removesuffix(": "), flush=True)
-    return (WRONG if wrong else 1) if due(folder) else 0
-
-
-def cause(code: int | None, log: Path) -> str:
-    """Return why a process ended without a record: the last line of this attempt in its log, and its status."""
-    try:
-        last = files.read_text(log, below=log.parent).rstrip().rpartition("\n")[2]
-    except InputError:
-        last = HEADER
-    last = "" if last.startswith(HEADER) else FOLDERS.sub("", last)
-    if code in (1, WRONG) and last:
-        return last[:LONGEST]
-    why = f"ended with exit status {code} and no record"
-    if code is not None and code < 0:
-        short = ", as the kernel does when memory is short" if -code == signal.SIGKILL else ""
-        why = f"killed by signal {-code} ({signal.Signals(-code).name}){short}"
-    return (f"{why}; its log ends: {last}" if last else why)[:LONGEST]
+def write_failure(experiment: Experiment, folder: Path, error: str) -> None:
+    """Write a record that says why there are no numbers."""
+    config: dict[str, Any] = {"config": recorded(experiment), "config_hash": config_hash(experiment)}
+    own = {"protocol": experiment.protocol, "id": folder.name, "seed": experiment.seed}
+    files.write(folder / "record.json", records.dumps(records.Record(status="failed", error=error, **own, **config)))
 
 
 def _redirect(log: Path) -> None:
     """Send everything this process and its libraries print to the log, after what an earlier attempt left there."""
-    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     os.dup2(target, 1)
     os.dup2(target, 2)
     os.close(target)
@@ -164,4 +151,4 @@ def _redirect(log: Path) -> None:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(line_buffering=True)
     faulthandler.enable()
-    print(f"{HEADER} {time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime())} {HEADER}")
+    print(time.strftime("--- %Y-%m-%d %H:%M:%S UTC ---", time.gmtime()))

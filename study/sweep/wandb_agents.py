@@ -1,15 +1,14 @@
 """The W&B engine: its server hands out the runs, one agent a slot makes them, and the local engine what is missing.
 
 The server forgets failed points, and an agent that gave up ends with status 0, so neither is believed: the folder of
-runs decides. A sweep of the same file that the server still has is continued by the local engine alone.
+runs decides. A sweep that has been made before is continued by the local engine alone.
 """
 
 from __future__ import annotations
 
-import contextlib
-import multiprocessing
 import os
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -26,43 +25,42 @@ from study.sweep.resources import Resources, Slot
 from study.sweep.spec import Spec
 from study.tracking.tracker import online
 
-POLL = 1.0
-"""Seconds between two looks at the agents."""
+AGENT = """
+from study.sweep import signals
+from wandb.cli.cli import cli
+signals.with_parent()
+cli()
+"""
+"""W&B's command, which ends with the process that has started it."""
 
 
 def run(spec: Spec, job: engine.Job, here: Resources) -> int:
     """Make a whole sweep by agents, and what they leave by the local engine; return as the local engine does.
 
     Raises:
-        InputError: no account, no network, a key that the server refuses, or a run asks for more GPUs than there are.
+        InputError: no account, no network, or a key that the server refuses.
     """
     for task in job.due():  # a user asks for those that W&B has stopped
         (job.out / task.id / records.STOPPED).unlink(missing_ok=True)
-    layout = job.layout(here)[: len(job.due())]
-    with online():
-        sweep, new = _sweep(spec, job.out)
-    if new:
-        told = here.describe(layout, [task.experiment for task in job.tasks])
-        print(f"{len(layout)} agents, {told}; logs in {job.out / 'agents'}", flush=True)
-        with signals.noted() as asked:
-            (job.out / "agents").mkdir(parents=True, exist_ok=True)
-            start, out = multiprocessing.get_context("spawn").Process, job.out.resolve()
-            agents = [start(target=agent, args=(sweep, out, *one)) for one in enumerate(layout)]
-            for one in agents:
-                one.start()
-            while not asked and any(one.is_alive() for one in agents):
-                time.sleep(POLL)
-            for one in agents:
-                one.kill()  # its run ends with it
-        if asked:
-            print("interrupted: the same command again continues this sweep")
-            return 128 + asked[0]
-    names = ("WANDB_ENTITY", "WANDB_PROJECT", "WANDB_SWEEP_ID")
-    named = {"WANDB_MODE": "online", **dict(zip(names, sweep.split("/"), strict=True))}
+    known = job.out / f"wandb-sweep-{spec.sweep_id}"
+    if known.exists():
+        print("continuing the W&B sweep", known.read_text(encoding="utf-8").strip(), flush=True)
+    else:
+        tree = read_file(spec.path)
+        with online():
+            project = os.environ.get("WANDB_PROJECT") or tree.get("project") or account.PROJECT
+            entity = os.environ.get("WANDB_ENTITY") or tree.get("entity") or wandb.Api().default_entity
+            name = wandb.sweep(tree, entity=entity, project=project)  # prints the address
+        files.write(known, f"{entity}/{project}/{name}\n")
+        if code := _agents(known.read_text(encoding="utf-8").strip(), job, here):
+            return code
+    entity, project, name = known.read_text(encoding="utf-8").strip().split("/")
+    of_sweep = {"WANDB_ENTITY": entity, "WANDB_PROJECT": project, "WANDB_SWEEP_ID": name}
     left = tuple(task for task in job.tasks if not (job.out / task.id / records.STOPPED).exists())
     if stopped := len(job.tasks) - len(left):
         print(f"{stopped} runs were stopped in W&B; the same command again continues them", flush=True)
-    return engine.run(replace(job, tasks=left, environment=named), here) or int(stopped > 0)
+    found = replace(job, tasks=left, environment={"WANDB_MODE": "online", **of_sweep})
+    return engine.run(found, here) or int(stopped > 0)
 
 
 def script(spec: Spec, out: Path, layout: Sequence[Slot]) -> str:
@@ -73,33 +71,34 @@ def script(spec: Spec, out: Path, layout: Sequence[Slot]) -> str:
     return "\n".join([create, *(f'env {runs}{gpu} wandb agent "$sweep" &' for gpu in gpus), "wait"])
 
 
-def _sweep(spec: Spec, out: Path) -> tuple[str, bool]:
-    """Return the sweep of this file on the server as entity/project/id, and whether it has just been made."""
-    known = out / f"wandb-sweep-{spec.sweep_id}"
-    if known.exists():
-        path = files.read_text(known, below=out).strip()
-        with contextlib.suppress(wandb.Error, ValueError):  # not there any more
-            print(f"continuing the sweep {wandb.Api().sweep(path).url}", flush=True)  # type: ignore[no-untyped-call]
-            return path, False
-    tree = read_file(spec.path)
-    project = os.environ.get("WANDB_PROJECT") or tree.get("project") or account.PROJECT
-    entity = os.environ.get("WANDB_ENTITY") or tree.get("entity") or wandb.Api().default_entity
-    path = f"{entity}/{project}/{wandb.sweep(tree, entity=entity, project=project)}"  # prints the address
-    files.write(known, path + "\n")
-    return path, True
-
-
-def agent(sweep: str, out: Path, number: int, slot: Slot) -> None:
-    """The process of one agent: the client's own loop, until the server or the launcher ends it."""
-    os.setpgid(0, 0)  # Ctrl-C is for the launcher to answer
-    signals.with_parent()
-    for name in account.OF_A_PROCESS:
-        os.environ.pop(name, None)
-    os.environ |= {"WANDB_DIR": str(out / "agents"), "STUDY_RUNS": str(out), "OMP_NUM_THREADS": str(slot.threads)}
-    os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # has `python`
-    if slot.gpu is not None:
-        os.environ["CUDA_VISIBLE_DEVICES"] = slot.gpu
-    with (out / "agents" / f"{number}.log").open("ab") as file:
-        os.dup2(file.fileno(), 1)
-        os.dup2(file.fileno(), 2)
-    wandb.agent(sweep)
+def _agents(sweep: str, job: engine.Job, here: Resources) -> int:
+    """Start an agent for each slot, and wait until all have ended; return 130 or 143 if a signal ended it, else 0."""
+    logs = job.out / "agents"
+    own = {"STUDY_RUNS": str(job.out.resolve()), "WANDB_DIR": str(logs.resolve())}
+    environment = {name: value for name, value in os.environ.items() if name not in account.OF_A_PROCESS} | own
+    environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # has `python`
+    logs.mkdir(parents=True, exist_ok=True)
+    agents = []
+    with signals.noted() as asked:
+        for number, slot in enumerate(job.layout(here)[: len(job.due())]):
+            more = {"OMP_NUM_THREADS": str(slot.threads)}
+            more |= {} if slot.gpu is None else {"CUDA_VISIBLE_DEVICES": slot.gpu}
+            with (logs / f"{number}.log").open("ab") as log:
+                started = subprocess.Popen(
+                    [sys.executable, "-P", "-c", AGENT, "agent", sweep],
+                    env=environment | more,
+                    stdout=log,
+                    stderr=log,
+                    process_group=0,  # Ctrl-C is for the launcher
+                )
+            agents.append(started)
+        print(f"{len(agents)} agents; logs in {logs}", flush=True)
+        while not asked and any(one.poll() is None for one in agents):
+            time.sleep(engine.POLL)
+        for one in agents:
+            one.kill()  # its run ends with it
+            one.wait()
+    if asked:
+        print("interrupted: the same command again continues this sweep")
+        return 128 + asked[0]
+    return 0

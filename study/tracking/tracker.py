@@ -11,7 +11,7 @@ import shlex
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -25,7 +25,7 @@ from study.config.experiment import Tracking
 from study.errors import INSTALL, InputError
 from study.records import STOPPED, Record, Wandb
 from study.store import Store
-from study.tracking.view import TRANSLATIONS, View, label, place_of, points, view_of
+from study.tracking.view import TRANSLATIONS, Point, View, label, place_of, points, view_of
 
 if TYPE_CHECKING:
     import wandb
@@ -75,20 +75,15 @@ class Tracker:
         except Exception as problem:
             self._lose(problem)
 
-    def catch_up(self, gradients: Mapping[str, Any]) -> None:
-        """Send what earlier calls of this run have written. `gradients` are the measures of their validations."""
-        read = partial(Store(self.folder.parent).content, self.folder.name)
-        for step, values in points(read, (), gradients) if self.run is not None else ():
-            self.log(values, step)
-
-    def log(self, values: Mapping[str, Any], step: int) -> None:
-        """Send numbers and maps of a step, unless W&B has it."""
-        if self.run is not None and step >= self.next - 1:
-            try:
-                log(self.run, {"step": step, **values}, step)
-                self.next = step + 1
-            except Exception as problem:
-                self._lose(problem)
+    def send(self, gradients: Mapping[str, Any]) -> None:
+        """Send the points in the run's files that W&B lacks. `gradients` are the measures of their validations."""
+        if self.run is None:
+            return
+        try:
+            read = partial(Store(self.folder.parent).content, self.folder.name)
+            self.next = log(self.run, points(read, (), gradients), self.next)
+        except Exception as problem:
+            self._lose(problem)
 
     def facts(self) -> Wandb | None:
         """Return the record's section on the W&B run; None without one."""
@@ -130,8 +125,7 @@ class Tracker:
         forget()
         if "HTTP 409" not in str(problem):  # of a run that was deleted: W&B is there
             with suppress(OSError):
-                text = "W&B failed; the runs of this folder do not try it for a while.\n"
-                files.write(self.folder.parent / AWAY, text, durable=False)
+                files.write(self.folder.parent / AWAY, "W&B failed; other runs do not try it for a while.\n")
 
 
 def mode(watch: Callable[[str], object] = print) -> str:
@@ -266,10 +260,7 @@ def end(run: wandb.Run, view: View | None, first: int, code: int) -> None:
 
     if view is not None:
         code = int(view.failed)
-        own = [(step, {"step": step, **values}) for step, values in view.points]
-        for step, values in [*own, view.end()]:
-            if step >= first:
-                log(run, values | view.time(step), step)
+        log(run, [(step, values | view.time(step)) for step, values in [*view.points, view.end()]], first)
         kept = wandb.Artifact(view.label["id"], type="run")
         for name, content in view.files().items():
             with kept.new_file(name, mode="wb") as file:
@@ -279,9 +270,13 @@ def end(run: wandb.Run, view: View | None, first: int, code: int) -> None:
     run.finish(exit_code=code)
 
 
-def log(run: wandb.Run, values: Mapping[str, Any], step: int) -> None:
-    """Log numbers, maps and the table of translations at a step."""
-    run.log({name: _sent(value) for name, value in values.items()}, step=step)
+def log(run: wandb.Run, shown: Iterable[Point], first: int) -> int:
+    """Log points from the step `first` on: numbers, maps and the table of translations; return the step to go on at."""
+    step = first - 1
+    for step, values in shown:
+        if step >= first:
+            run.log({name: _sent(value) for name, value in {"step": step, **values}.items()}, step=step)
+    return max(first, step + 1)
 
 
 def _sent(value: Any) -> Any:

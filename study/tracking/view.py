@@ -61,7 +61,7 @@ Point = tuple[int, dict[str, Any]]
 """Step, and values by name: numbers, maps and the table of translations."""
 
 
-class Place(Frozen):
+class Place(Frozen, extra="ignore"):
     """The sweeps that declare a run, and its arm there, in words. Where one value must do, the first sweep's counts."""
 
     sweep: tuple[str, ...] = ()
@@ -70,8 +70,6 @@ class Place(Frozen):
     facet: str = ""
     arm: str = ""
     baseline: bool = False
-    arms: dict[str, str] = {}
-    """Sweep ↦ facet and arm in it."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +167,7 @@ def label(identity: str, config: Mapping[str, Any], place: Place) -> dict[str, A
     return {
         "id": identity,
         "name": " · ".join((*filter(None, words), f"seed {config.get('seed', 1)}"))[-LONGEST:],
-        "group": f"{place.sweep[0]}: {place.arms[place.sweep[0]]}"[:LONGEST] if place.sweep else None,
+        "group": f"{place.sweep[0]}: {' · '.join(filter(None, words))}"[:LONGEST] if place.sweep else None,
         "tags": [*place.sweep, *place.tiers],
         "job_type": "train" if question is None else "retrain" if question in TRAINING else "prune",
         "config": {**_without_none(config), **facts, **standing},

@@ -1,7 +1,7 @@
 """One Experiment to one Record: build, fit (from a checkpoint, if one is there), evaluate, write.
 
-The folder of a run holds, in the order in which they come to be: `progress.json` (for who watches), `training.jsonl`
-(one line every 20 steps), `history.jsonl` and `maps.jsonl` (one line a validation), `checkpoint.ckpt` (to resume from),
+The folder of a run holds, in the order in which they come to be: `training.jsonl` (one line every 20 steps),
+`history.jsonl` and `maps.jsonl` (one line a validation), `checkpoint.ckpt` (to resume from),
 `<split>.hyp.txt`, `<split>.nll.txt` (NLL of each sentence, in nats), `attention.json`, `model.pt` (for `study
 translate`) and, last and atomically, `record.json`.
 """
@@ -23,7 +23,7 @@ from study.config import Experiment, config_hash, experiment_id, plugins, record
 from study.config.experiment import threads_for
 from study.models import Translator
 from study.models.cost import cost
-from study.records import CHECKPOINT, STOPPED, DataFacts, ModelFacts, Record, Resources, Score, Selection
+from study.records import CHECKPOINT, STOPPED, DataFacts, ModelFacts, Record, Resources, Selection
 from study.tracking.tracker import Tracker
 from study.training.batches import sizes_of
 from study.training.checkpoint import resumable, save_model
@@ -54,8 +54,7 @@ def run(experiment: Experiment, folder: Path, watch: Any = print, hooks: Hooks |
     plugins.learn(folder)
     prepared = Run(experiment, folder, watch, hooks)
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("progress.json", STOPPED):  # of an earlier call
-        (folder / name).unlink(missing_ok=True)
+    (folder / STOPPED).unlink(missing_ok=True)  # of an earlier call
     plugins.keep(folder, scientific(experiment).values())
     return prepared.record()
 
@@ -113,7 +112,7 @@ class Run:
         self.started = time.perf_counter()
         self.experiment, self.folder, self.watch = experiment, folder, watch
         self.hooks, self.ranks = hooks or Hooks(), place or Ranks(experiment.trainer.devices)
-        self.progress = Journal(folder, experiment.training.steps, watch)
+        self.journal = Journal(folder, experiment.training.steps, watch)
         self.interruption = Interruption()
         self.device = device_for(experiment)
         if threads := threads_for(experiment.model.width, experiment.trainer.threads, self.device.type != "cpu"):
@@ -134,7 +133,7 @@ class Run:
 
     def record(self) -> Record:
         """Fit, evaluate, and write everything, the record last."""
-        self.progress.tracker = self.wandb = Tracker(self.experiment, self.folder, self.watch)
+        self.journal.tracker = self.wandb = Tracker(self.experiment, self.folder, self.watch)
         record = None
         try:
             try:
@@ -176,7 +175,7 @@ class Run:
     def _train(self) -> None:
         recipe, checkpoint = self.experiment.training, self.folder / CHECKPOINT
         every = min(recipe.validate_every, recipe.steps)
-        journal = [self.progress] if self.ranks.rank == 0 else []
+        journal = [self.journal] if self.ranks.rank == 0 else []
         callbacks = [self.interruption, *journal, Checkpoint(checkpoint, every)]
         own = trainer(recipe, self.device, self.ranks, callbacks, self.folder)
         resume = str(checkpoint) if checkpoint.exists() else None
@@ -194,7 +193,6 @@ class Run:
     def _finished(self) -> Record:
         """Test, and write what comes of it: translations, NLL of each sentence, attention, the model."""
         self.model.to(self.device)
-        self.progress.write(self.progress.steps)
         self.watch(f"testing on {', '.join(['valid', *self.data.corpus.tests])}")
         found = self.task.evaluate()
         digests = {}
@@ -220,20 +218,13 @@ class Run:
             speed=found.sentences_per_second,
         )
 
-    def _record(
-        self,
-        status: Any,
-        error: str | None = None,
-        scores: list[Score] | None = None,
-        per_sentence: dict[str, str] | None = None,
-        speed: float | None = None,
-    ) -> Record:
+    def _record(self, status: Any, speed: float | None = None, **more: Any) -> Record:
+        """Return the record of a run; `more` are an error, or scores and the files of each sentence."""
         task, corpus = self.task, self.data.corpus
         record = Record(
             protocol=self.experiment.protocol,
             id=experiment_id(self.experiment),
             status=status,
-            error=error,
             config=recorded(self.experiment),
             config_hash=config_hash(self.experiment),
             seed=self.experiment.seed,
@@ -254,11 +245,10 @@ class Run:
                 peak_memory_bytes=peak_memory(self.device),
             ),
             selection=Selection(rule=self.experiment.training.select, step=task.best["step"], value=task.best["value"]),
-            scores=scores or [],
             diagnostics=brief({**task.diagnostics, "gradients": task.gradients} if task.diagnostics else {}),
             history=records.rounded(task.history),
-            per_sentence=per_sentence or {},
             provenance=self.provenance,
             wandb=self.wandb.facts(),
+            **more,
         )
         return self.hooks.finish(self, record)

@@ -6,7 +6,6 @@ import json
 import logging
 import signal
 import threading
-import time
 import warnings
 from collections.abc import Callable
 from datetime import timedelta
@@ -21,7 +20,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from study import files, records
 from study.config.experiment import Training
 from study.tracking.tracker import Tracker
-from study.tracking.view import MAPS, lines, validation
+from study.tracking.view import MAPS, lines
 from study.training.alignment import attention_map
 from study.training.diagnostics import brief
 from study.training.ranks import Ranks
@@ -112,8 +111,7 @@ class Checkpoint(pl.Callback):
 class Journal(pl.Callback):
     """The files that a run writes while it trains, which W&B gets, too.
 
-    `progress.json`, about once a second: {"step": …, "steps": …, "from": …}; `from` is the step that this call began
-    at. `training.jsonl`, every `EVERY` steps: loss, learning rate, norm of the gradient and speed. `history.jsonl` and
+    `training.jsonl`, every `EVERY` steps: loss, learning rate, norm of the gradient and speed. `history.jsonl` and
     `maps.jsonl`: a line for every validation.
 
     Args:
@@ -127,24 +125,17 @@ class Journal(pl.Callback):
 
     def __init__(self, folder: Path, steps: int, watch: Callable[[str], object]) -> None:
         self.folder, self.steps, self.watch = folder, steps, watch
-        self.written, self.began_at, self.reported = 0.0, 0, 0
+        self.reported = 0
         self.norm: torch.Tensor | None = None
         self.trained: tuple[int, float] | None = None
 
-    def write(self, step: int, steps: int | None = None) -> None:
-        """Write that so many steps are made, of the recipe's or of `steps`."""
-        self.steps, self.written = steps or self.steps, time.monotonic()
-        point = {"step": step, "steps": self.steps, "from": self.began_at}
-        files.write(self.folder / "progress.json", json.dumps(point), durable=False)
-
     def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
-        self.began_at = trainer.global_step
         self.reported = task.history[-1]["step"] if task.history else 0
         path = self.folder / "training.jsonl"
         written = lines(path.read_bytes()) if path.exists() else []
-        kept = [json.dumps({"step": step, **values}) + "\n" for step, values in written if step <= self.began_at]
+        kept = [json.dumps({"step": step, **values}) + "\n" for step, values in written if step <= trainer.global_step]
         files.write(path, "".join(kept), durable=False)
-        self.tracker.catch_up(task.gradients)
+        self._send(task)
 
     def on_before_optimizer_step(self, trainer: pl.Trainer, task: pl.LightningModule, *_: Any) -> None:
         """Measure the gradient norm before clipping. On a GPU the loss is read in this step too."""
@@ -152,8 +143,6 @@ class Journal(pl.Callback):
             self.norm = torch.nn.utils.get_total_norm([p.grad for p in task.parameters() if p.grad is not None])
 
     def on_train_batch_end(self, trainer: pl.Trainer, task: Any, *_: Any) -> None:
-        if time.monotonic() - self.written > 1:
-            self.write(trainer.global_step)
         if self.norm is None:
             return
         now, before = task.count(), self.trained
@@ -166,7 +155,6 @@ class Journal(pl.Callback):
             values["train/tokens_per_second"] = (now[0] - before[0]) / max(now[1] - before[1], 1e-9)
         self.norm, self.trained = None, now
         files.append(self.folder / "training.jsonl", json.dumps({"step": trainer.global_step, **values}) + "\n")
-        self.tracker.log(values, trainer.global_step)
 
     def on_validation_end(self, trainer: pl.Trainer, task: Any) -> None:
         point = task.history[-1]
@@ -179,15 +167,17 @@ class Journal(pl.Callback):
         shown = attention_map(task.model, task.data.valid, task.vocabulary, None)
         if shown is not None:
             files.append(self.folder / MAPS, json.dumps({"step": step, **shown}, ensure_ascii=False) + "\n")
-        # Rounded as the files have it, so that a run made from them is the same.
-        values = validation(step, records.rounded(point), records.rounded(brief(task.gradients)), shown)
-        self.tracker.log(values, step)
+        self._send(task)
         rate = task.tokens / max(task.train_seconds, 1e-9)
         left = f"{(self.steps - step) * task.train_seconds / step:.0f} s left" if step < self.steps else "tested next"
         self.watch(
             f"step {step}/{self.steps}  train loss {point['train_loss']:.3f}  valid loss {point['valid_loss']:.3f}  "
             f"BLEU {point['valid_bleu']:.2f}  exact {point['valid_exact']:.1f}%  {rate:,.0f} tok/s  {left}"
         )
+
+    def _send(self, task: Any) -> None:
+        """Send what W&B lacks, rounded as the record has it."""
+        self.tracker.send(records.rounded(brief(task.gradients)))
 
 
 def trainer(

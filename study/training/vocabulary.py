@@ -139,12 +139,11 @@ def vocabulary_for(data: Data, corpus: Corpus) -> Vocabulary:
     if (size := data.subwords) is None:
         return Words.learn(texts)
     key = hashlib.sha256(f"{sentencepiece.__version__} {size}\n".encode() + "\n".join(texts).encode())
-    path = folder() / "subwords" / f"{key.hexdigest()[:32]}.model"
-    kept = path.read_bytes() if path.is_file() else b""
-    if hashlib.sha256(kept[32:]).digest() == kept[:32]:
-        return Subwords(kept[32:])
+    path = folder() / "bpe" / f"{key.hexdigest()[:32]}.model"
+    if path.is_file():
+        return Subwords(path.read_bytes())
     learned = Subwords.learn(texts, size)
-    put(path, hashlib.sha256(learned.state).digest() + learned.state)
+    put(path, learned.state)
     return learned
 
 

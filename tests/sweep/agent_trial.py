@@ -1,7 +1,6 @@
 """`study train` as an agent calls it, with a stand-in for the training alone: W&B, records and signals are real.
 
-FATES says what seeds do at first: `fail` raises, `wait` waits to be stopped, `lose` too, and W&B has a second then.
-With a checkpoint they finish.
+FATES says what seeds do at first: `fail` raises, `wait` waits to be stopped. With a checkpoint they finish.
 """
 
 import json
@@ -24,12 +23,9 @@ def run(experiment, folder, watch=print, hold=None, base=None):
         return record
     folder.mkdir(parents=True, exist_ok=True)
     fate = None if (folder / "checkpoint").exists() else _fate(experiment)
-    if fate == "lose":
-        tracker.END = 1.0
     run, record = tracker.Tracker(experiment, folder), None
     try:
         _train(experiment, folder, fate)
-        run.log({"valid_bleu": 1.0}, step=1)
         finish(experiment, folder)
         record = records.read(folder / "record.json")
     except SystemExit as ending:

@@ -6,20 +6,13 @@ from pathlib import Path
 from study.sweep import engine, places, resources, wandb_agents
 from study.sweep.spec import load
 
-AGENT = wandb_agents.agent
-
-
-def quick_agent(*given):
-    from wandb.wandb_agent import Agent
-
-    Agent.POLL_INTERVAL = 0.2
-    AGENT(*given)
-
+CLIENT = "from wandb.wandb_agent import Agent\nAgent.POLL_INTERVAL = 0.2\n" + wandb_agents.AGENT
+"""The `wandb` command, whose agent asks more often."""
 
 if __name__ == "__main__":
-    import agent_trial  # the agents do without
+    import agent_trial
 
-    wandb_agents.agent, wandb_agents.POLL = quick_agent, 0.2
+    wandb_agents.AGENT = CLIENT
     file, out, slots = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     spec = load(file)
     places.write(spec, out)

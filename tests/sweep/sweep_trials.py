@@ -9,10 +9,12 @@ import subprocess
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 from study import files, records
 from study.config import Experiment, config_hash, experiment_id, recorded
 from study.errors import InputError
+from study.sweep import trial
 
 PATIENCE = 240
 """Seconds after which something that should have happened has not: a machine may be busy."""
@@ -115,7 +117,7 @@ def removed(experiment: Experiment, folder: Path) -> None:
 
 
 def flaky(experiment: Experiment, folder: Path) -> None:
-    """Seed 1 fails once, 2 always, 3 is given something wrong, 4 hangs with a process of its own."""
+    """Seed 1 fails once, 2 always, 3 is given something wrong, 4 is killed and leaves a process of its own."""
     note(folder, f"seed {experiment.seed}")
     match experiment.seed:
         case 1 if not (folder / "failed").exists():
@@ -128,25 +130,14 @@ def flaky(experiment: Experiment, folder: Path) -> None:
         case 4:
             left = subprocess.Popen(["sleep", "600"])
             (folder / "left").write_text(str(left.pid))
-            print(f"waiting for {folder}/never")
-            time.sleep(600)
-    finish(experiment, folder)
-
-
-def on_gpu(experiment: Experiment, folder: Path) -> None:
-    """GPU 1 is broken. On GPU 0 nothing ends before three runs have failed."""
-    if os.environ["CUDA_VISIBLE_DEVICES"] == "1":
-        note(folder, "broken")
-        raise RuntimeError("no CUDA device")
-    deadline = time.monotonic() + PATIENCE
-    while (folder.parent / "journal").read_text().count("broken") < 3 and time.monotonic() < deadline:
-        time.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGKILL)
     finish(experiment, folder)
 
 
 def no_room(experiment: Experiment, folder: Path) -> None:
     """Seed 1 meets a full disk while seed 2 waits."""
     if experiment.seed == 1:
+        trial.shutil.disk_usage = lambda folder: SimpleNamespace(free=0)
         with Path("/dev/full").open("w") as full:
             full.write("weights")
     time.sleep(600)

@@ -68,11 +68,14 @@ AWAY = {
 }
 
 
-def finished(experiment, folder):
-    """Return the record of a finished run with two points, which is made without training."""
+def add(folder, step):
+    """Add a point to the files of a run."""
     folder.mkdir(parents=True, exist_ok=True)
-    for step in (1, 2):
-        files.append(folder / "training.jsonl", json.dumps({"step": step, "value": float(step)}) + "\n")
+    files.append(folder / "training.jsonl", json.dumps({"step": step, "value": float(step)}) + "\n")
+
+
+def finished(experiment, folder):
+    """Return the record of a finished run, which is made without training."""
     finish(experiment, folder)
     return records.read(folder / "record.json")
 
@@ -86,16 +89,18 @@ def test_whatever_wandb_refuses_the_run_goes_on_and_is_sent_whole_later(home, se
             experiment, lines = experiment_from({"seed": seed}), []
             folder = home / "runs" / experiment_id(experiment)
             run = tracker.Tracker(experiment, folder, lines.append)
-            run.log({"value": 1.0}, step=1)
+            add(folder, 1)
+            run.send({})
             happens(run)
-            run.log({"value": 2.0}, step=2)
+            add(folder, 2)
+            run.send({})
             assert run.facts().url is None, case
             run.finish(finished(experiment, folder))
+            (home / "runs" / tracker.AWAY).unlink(missing_ok=True)
             *addresses, line = lines
             assert all(address.startswith(f"W&B: {server.url}/") for address in addresses)
             assert expected in line, case
             assert line.endswith(f"; the run goes on without it, and {tracker.LATER}")
-            (home / "runs" / tracker.AWAY).unlink(missing_ok=True)
     server.runs.clear()
     for name, value in server.environment().items():
         monkeypatch.setenv(name, value)
@@ -116,7 +121,7 @@ def test_a_sweep_learns_once_that_wandb_is_away(home, server, monkeypatch):
     for seed in (1, 2):
         began = time.monotonic()
         tracker.Tracker(experiment_from({"seed": seed}), home / "runs" / str(seed), lines.append)
-    assert time.monotonic() - began < 0.5
+    assert time.monotonic() - began < 1
     assert all(line.endswith(tracker.LATER) for line in lines)
     assert lines[1].startswith("W&B: it failed 0 min ago")
     os.utime(home / "runs" / tracker.AWAY, (0, 0))
@@ -144,7 +149,8 @@ def test_a_server_that_dies_during_a_run_holds_its_end_up_for_a_bounded_time(hom
     address = f"{server.url}/{ENTITY}/attention-ablation/runs/{experiment_id(experiment)}"
     assert lines == [f"W&B: {address}"], "the address comes first"
     server.die()
-    run.log({"value": 1.0}, step=1)
+    add(home, 1)
+    run.send({})
     began = time.monotonic()
     run.finish(None)
     assert time.monotonic() - began < PATIENCE

@@ -50,22 +50,28 @@ def server(server, tmp_path, monkeypatch):
     wandb.teardown()
 
 
-@pytest.fixture
-def results(tmp_path, monkeypatch):
-    """Published results: the first run of two arms of the quickstart, and two sweep files in the working directory."""
-    folder = tmp_path / "results"
-    (tmp_path / "sweeps").mkdir()
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with published results, the first run of two arms of the quickstart, and two sweep files."""
+    top = tmp_path_factory.mktemp("made")
+    (top / "sweeps").mkdir()
     for name in ("quickstart.yaml", "copy_far.yaml"):
-        shutil.copy(ROOT / "sweeps" / name, tmp_path / "sweeps")
-    monkeypatch.chdir(tmp_path)
+        shutil.copy(ROOT / "sweeps" / name, top / "sweeps")
     published, few = Store(ROOT / "results"), []
     for identity in (cell.id for cell in load(ROOT / "sweeps" / "quickstart.yaml").cells[:2]):
         tree = published.tree(identity)
         names = {"attention.json", *(score["hypotheses"] for score in tree["scores"])} - {None}
         few.append(tables.NewRun(tree, {name: published.content(identity, name) for name in names}))
-    tables.add(folder, few, {})
-    write_manifest(folder)
-    return folder
+    tables.add(top / "results", few, {})
+    write_manifest(top / "results")
+    return top
+
+
+@pytest.fixture
+def results(made, monkeypatch):
+    """The published results, in the working directory."""
+    monkeypatch.chdir(made)
+    return made / "results"
 
 
 def test_published_runs_are_sent_once_with_their_place_in_the_sweeps(server, results, monkeypatch, capsys):
@@ -125,11 +131,12 @@ def test_published_runs_are_sent_once_with_their_place_in_the_sweeps(server, res
 def test_an_interrupted_push_continues_and_a_server_that_dies_ends_it(server, results, monkeypatch, capsys):
     log, calls = tracker.log, []
 
-    def interrupted(run, values, step):
-        calls.append(step)
-        if len(calls) == 7:
-            raise KeyboardInterrupt
-        log(run, values, step)
+    def interrupted(run, shown, first):
+        calls.append(run)
+        if len(calls) == 1:
+            return log(run, shown, first)
+        log(run, list(shown)[:3], first)
+        raise KeyboardInterrupt
 
     with monkeypatch.context() as here:
         here.setattr(tracker, "log", interrupted)

@@ -28,7 +28,7 @@ def test_an_offline_run_keeps_the_agents_contract(monkeypatch: pytest.MonkeyPatc
     assert label["config"]["model"]["attention"]["cross"]["scale"] == "none"
     assert label["config"]["arm_id"].startswith("grammar-recurrent-unscaled-")
     assert run.facts() == Wandb(id="chosen-by-the-sweep", url=None)
-    run.log({"value": 1.0}, step=1)
+    run.send({})
     run.finish(None)
     assert not (tmp_path / "wandb").exists(), "an offline run is written when it has finished"
 
@@ -47,7 +47,7 @@ def test_disabled_or_not_installed_wandb_is_not_imported(monkeypatch: pytest.Mon
         monkeypatch.setattr(tracker, "installed", lambda found=installed: found)
         lines.clear()
         run = tracker.Tracker(experiment_from({}), tmp_path, lines.append)
-        run.log({"value": 1.0}, step=1)
+        run.send({})
         run.finish(None)
         assert (lines, run.facts()) == (expected, None)
 
