@@ -98,6 +98,7 @@ def main(trial: Trial, experiment: Experiment, folder: Path, environment: Mappin
 
     The record of a failed attempt says why; the next attempt removes it.
     """
+    files.collect_seldom()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher to answer
     with suppress(OSError):
         os.setpgid(0, 0)  # what a trial starts can be ended with it
