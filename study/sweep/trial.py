@@ -144,7 +144,7 @@ def write_failure(experiment: Experiment, folder: Path, error: str) -> None:
 
 def _redirect(log: Path) -> None:
     """Send everything this process and its libraries print to the log, after what an earlier attempt left there."""
-    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    target = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o644)
     os.dup2(target, 1)
     os.dup2(target, 2)
     os.close(target)

@@ -44,7 +44,7 @@ def run(spec: Spec, job: engine.Job, here: Resources) -> int:
         (job.out / task.id / records.STOPPED).unlink(missing_ok=True)
     known = job.out / f"wandb-sweep-{spec.sweep_id}"
     if known.exists():
-        print("continuing the W&B sweep", known.read_text(encoding="utf-8").strip(), flush=True)
+        print("continuing the W&B sweep", files.read_text(known, below=job.out).strip(), flush=True)
     else:
         tree = read_file(spec.path)
         with online():
@@ -52,9 +52,9 @@ def run(spec: Spec, job: engine.Job, here: Resources) -> int:
             entity = os.environ.get("WANDB_ENTITY") or tree.get("entity") or wandb.Api().default_entity
             name = wandb.sweep(tree, entity=entity, project=project)  # prints the address
         files.write(known, f"{entity}/{project}/{name}\n")
-        if code := _agents(known.read_text(encoding="utf-8").strip(), job, here):
+        if code := _agents(f"{entity}/{project}/{name}", job, here):
             return code
-    entity, project, name = known.read_text(encoding="utf-8").strip().split("/")
+    entity, project, name = files.read_text(known, below=job.out).strip().split("/")
     of_sweep = {"WANDB_ENTITY": entity, "WANDB_PROJECT": project, "WANDB_SWEEP_ID": name}
     left = tuple(task for task in job.tasks if not (job.out / task.id / records.STOPPED).exists())
     if stopped := len(job.tasks) - len(left):
