@@ -82,7 +82,8 @@ def _guard(process: Any, over: threading.Event, asked: Callable[[], int | None])
     wait([process.sentinel])
     if not over.wait(GRACE) and process.exitcode:
         print(f"{process.name} ended with status {process.exitcode}", file=sys.stderr, flush=True)
-        number = asked() or (signal.SIGTERM if process.exitcode == -signal.SIGTERM else None)
+        ended = process.exitcode in (-signal.SIGTERM, 128 + signal.SIGTERM)
+        number = asked() or (signal.SIGTERM if ended else None)
         os._exit(128 + number if number else BROKEN)
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 from forks import Forks
 
+from study import records
 from study.config import experiment_from
 from study.errors import InputError
 from study.training import machine
@@ -50,16 +51,22 @@ ranks.START, task.mean_over_ranks = "fork", interrupted
 run(experiment_from(given[0]), Path(given[1]))
 """
 """A run whose rank 0 gets SIGTERM while it shares the loss of step 3, which a validation follows."""
+CONTINUED = """
+from study.training import ranks
+ranks.START = "fork"
+run(experiment_from(given[0]), Path(given[1]))
+"""
 
 
 def test_two_devices_give_the_losses_of_one(forks: Forks, tmp_path: Path) -> None:
     """Without dropout, up to rounding, and across a stop; all that is there afterwards was written once."""
     one = run(experiment_from(SMALL, ARM), tmp_path / "one", lambda line: None)
-    fields, said = {**SMALL, **ARM, "trainer.devices": 2}, []
+    fields = {**SMALL, **ARM, "trainer.devices": 2}
     stopped = forks.ended(forks.start(STOPPED, fields, str(tmp_path / "two")))
     assert stopped == -signal.SIGTERM, forks.log.read_text()
     assert torch.load(tmp_path / "two" / "checkpoint.ckpt", weights_only=True)["global_step"] == 4
-    two = run(experiment_from(fields), tmp_path / "two", said.append)
+    assert forks.ended(forks.start(CONTINUED, fields, str(tmp_path / "two"))) == 0, forks.log.read_text()
+    two = records.read(tmp_path / "two" / "record.json")
     assert two.id == one.id
     assert [point["step"] for point in two.history] == [3, 5]
     for mine, alone in zip(two.history, one.history, strict=True):
@@ -68,6 +75,7 @@ def test_two_devices_give_the_losses_of_one(forks: Forks, tmp_path: Path) -> Non
             assert mine[name] == pytest.approx(alone[name], rel=1e-3)
     assert two.provenance is not None
     assert two.provenance.device_count == 2
+    said = forks.log.read_text().splitlines()
     assert [line.split()[0] for line in said] == ["continuing", "step", "testing"]
     names = [{path.name for path in (tmp_path / folder).iterdir()} for folder in ("one", "two")]
     assert names[1] == names[0]
