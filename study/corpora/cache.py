@@ -13,9 +13,10 @@ from pydantic import TypeAdapter
 
 from study import files
 from study.corpora.corpus import Corpus
+from study.errors import InputError
 
 LARGEST = 2**30
-"""Bytes of a cached corpus."""
+"""Bytes of a file of the cache."""
 
 
 def folder() -> Path:
@@ -28,25 +29,31 @@ def folder() -> Path:
 
 
 def put(path: Path, content: bytes) -> None:
-    """Write a file of the cache whole or not at all. A cache that cannot be written costs time, not correctness."""
-    with suppress(OSError):
-        files.write(path, content, durable=False)
-
-
-def cached(kind: str, declared: str, generator: Path, generate: Callable[[], Corpus]) -> Corpus:
-    """Return a generated corpus, from the cache if declaration and generator are unchanged.
+    """Write a file of the cache whole or not at all. A cache that cannot be written costs time, not correctness.
 
     A file has the SHA-256 of the rest in its first line.
     """
+    with suppress(OSError):
+        files.write(path, _sha256(content) + b"\n" + content, durable=False)
+
+
+def kept(path: Path) -> bytes | None:
+    """Return what `put` wrote into a file of the cache; None if there is none, or another content."""
+    with suppress(OSError, InputError):
+        digest, _, content = files.read(path, LARGEST).partition(b"\n")
+        return content if _sha256(content) == digest else None
+    return None
+
+
+def cached(kind: str, declared: str, generator: Path, generate: Callable[[], Corpus]) -> Corpus:
+    """Return a generated corpus, from the cache if declaration and generator are unchanged."""
     sources = [path.read_bytes() for path in sorted(generator.iterdir()) if path.is_file()]
     path = folder() / kind / f"{_sha256(b''.join([declared.encode(), *sources])).decode()}.json"
-    with suppress(Exception):  # no file yet, or a damaged one, whose ways to fail have no end
-        digest, _, body = files.read(path, LARGEST).partition(b"\n")
-        if _sha256(body) == digest:
-            return TypeAdapter(Corpus).validate_json(body)
+    if (content := kept(path)) is not None:
+        with suppress(ValueError):
+            return TypeAdapter(Corpus).validate_json(content)
     corpus = generate()
-    body = TypeAdapter(Corpus).dump_json(corpus)
-    put(path, _sha256(body) + b"\n" + body)
+    put(path, TypeAdapter(Corpus).dump_json(corpus))
     return corpus
 
 

@@ -28,11 +28,6 @@ if TYPE_CHECKING:
     from study.analysis.runs import Runs
 
 SOURCE = CHECKOUT / "paper" / "main.typ"
-PAIRS = (
-    *("agreement-transfer", "correlation-transfer", "agreement-longer", "correlation-longer"),
-    *("agreement-asymptotes", "agreement-asymptotes-bleu"),
-)
-"""Tables of effects of the same arms in two sweeps."""
 FURTHER = dict.fromkeys(("bottleneck", "longer"), "pronoun/contrast")
 """Sweep ↦ a score that the text names and the table of the sweep does not have."""
 DRAWN = (
@@ -102,8 +97,9 @@ def _tables(results: Results, runs: Runs) -> Iterator[tuple[str, list[dict[str, 
     yield "summary", [{"values": row, "cells": evidence(row)} for row in table(results, "summary")]
     for stem, sweep in results.manifests.items():
         yield stem, [{"values": row, "cells": sweep_cells(row, sweep.metric)} for row in table(results, stem)]
-    for stem in PAIRS:
-        yield stem, [{"values": row, "cells": _pair_cells(row)} for row in table(results, stem)]
+    for kind in ("agreement", "correlation"):  # effects of the same arms in two sweeps
+        for path in sorted((results.root / "tables").glob(f"{kind}-*.csv")):
+            yield path.stem, [{"values": row, "cells": _pair_cells(row)} for row in table(results, path.stem)]
     further: list[dict[str, Any]] = []
     for name, score in FURTHER.items():
         frame = runs.declared(runs.spec(str(results.file(name))), [score])

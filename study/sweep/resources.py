@@ -10,6 +10,7 @@ import importlib
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple, Self
 
@@ -131,6 +132,8 @@ def here() -> Resources:
         limits["SLURM"] = cores
         given = os.environ.get("SLURM_MEM_PER_NODE") or float(os.environ.get("SLURM_MEM_PER_CPU", "inf")) * cores
         memory = min(memory, float(given) * 2**20)
+        if not {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"} & os.environ.keys():
+            os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a job without GPUs, and what it starts, sees none of the node's
     limit = min(limits, key=lambda name: limits[name])
     return Resources(int(limits[limit]), limit, memory, visible())
 
@@ -175,12 +178,14 @@ def visible() -> dict[str, int]:
     found: dict[str, int] = {}
     for entry in entries:
         handle_of = nvml.nvmlDeviceGetHandleByIndex if entry.isdecimal() else nvml.nvmlDeviceGetHandleByUUID
-        try:
+        free = None
+        with suppress(nvml.NVMLError):
             handle = handle_of(int(entry) if entry.isdecimal() else entry)
-            found[entry] = int(nvml.nvmlDeviceGetMemoryInfo(handle).free)
-        except nvml.NVMLError:
+            free = int(nvml.nvmlDeviceGetMemoryInfo(handle).free)
+        if free is None or entry in found:
             raise InputError(
-                f"CUDA_VISIBLE_DEVICES: expected GPUs of 0 to {count - 1}, or their UUIDs, got {entry!r} in {listed!r}."
-                " Correct it, or unset it to use every GPU."
-            ) from None
+                f"CUDA_VISIBLE_DEVICES: expected GPUs of 0 to {count - 1}, each once, or their UUIDs, got {entry!r} in "
+                f"{listed!r}. Correct it, or unset it to use every GPU."
+            )
+        found[entry] = free
     return found

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import os
 import re
 import shlex
 import signal
@@ -28,7 +27,6 @@ TIMEOUTS = 1000
 """Number of times that a job may use up its time and go on: its runs continue, so it gets nearer to its end."""
 PATIENCE = 60.0
 """Seconds that a job which was asked to end waits to be killed: a job that is preempted must not end by itself."""
-
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
@@ -85,8 +83,6 @@ class Runs:
 
         if callable(requeue):
             signal.signal(signal.SIGUSR2, stop)
-        if not {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"} & os.environ.keys():
-            os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a job without GPUs sees none of the node's
         code = engine.run(job, resources.here())
         # SIGTERM alone comes before the kill of a preemption, after which SLURM itself queues the job again; or it
         # comes with `scancel`, after which the job is over.

@@ -44,18 +44,19 @@ def run(spec: Spec, job: engine.Job, here: Resources) -> int:
         (job.out / task.id / records.STOPPED).unlink(missing_ok=True)
     known = job.out / f"wandb-sweep-{spec.sweep_id}"
     if known.exists():
-        print("continuing the W&B sweep", files.read_text(known, below=job.out).strip(), flush=True)
+        path = files.read_text(known, below=job.out).strip()
+        print("continuing the W&B sweep", path, flush=True)
     else:
         tree = read_file(spec.path)
         with online():
             project = os.environ.get("WANDB_PROJECT") or tree.get("project") or account.PROJECT
             entity = os.environ.get("WANDB_ENTITY") or tree.get("entity") or wandb.Api().default_entity
-            name = wandb.sweep(tree, entity=entity, project=project)  # prints the address
-        files.write(known, f"{entity}/{project}/{name}\n")
-        if code := _agents(f"{entity}/{project}/{name}", job, here):
+            path = f"{entity}/{project}/{wandb.sweep(tree, entity=entity, project=project)}"  # prints the address
+        files.write(known, path + "\n")
+        if code := _agents(path, job, here):
             return code
-    entity, project, name = files.read_text(known, below=job.out).strip().split("/")
-    of_sweep = {"WANDB_ENTITY": entity, "WANDB_PROJECT": project, "WANDB_SWEEP_ID": name}
+    names = ("WANDB_ENTITY", "WANDB_PROJECT", "WANDB_SWEEP_ID")
+    of_sweep = dict(zip(names, path.split("/"), strict=True))
     left = tuple(task for task in job.tasks if not (job.out / task.id / records.STOPPED).exists())
     if stopped := len(job.tasks) - len(left):
         print(f"{stopped} runs were stopped in W&B; the same command again continues them", flush=True)

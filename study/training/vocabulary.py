@@ -13,7 +13,7 @@ import sentencepiece
 
 from study.config import Data
 from study.corpora import Corpus, words
-from study.corpora.cache import folder, put
+from study.corpora.cache import folder, kept, put
 from study.corpora.corpus import SPACE, WORD, tokens_of
 from study.errors import InputError
 from study.models.translator import BOS, EOS, PAD, UNK
@@ -139,9 +139,9 @@ def vocabulary_for(data: Data, corpus: Corpus) -> Vocabulary:
     if (size := data.subwords) is None:
         return Words.learn(texts)
     key = hashlib.sha256(f"{sentencepiece.__version__} {size}\n".encode() + "\n".join(texts).encode())
-    path = folder() / "bpe" / f"{key.hexdigest()[:32]}.model"
-    if path.is_file():
-        return Subwords(path.read_bytes())
+    path = folder() / "subwords" / f"{key.hexdigest()[:32]}.model"
+    if (state := kept(path)) is not None:
+        return Subwords(state)
     learned = Subwords.learn(texts, size)
     put(path, learned.state)
     return learned

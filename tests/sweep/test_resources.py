@@ -1,6 +1,7 @@
 """Resources of a process, with fakes of NVML, cgroups, SLURM and Ray; and the part of them that runs get."""
 
 import json
+import os
 import sys
 import types
 from collections import Counter
@@ -71,10 +72,12 @@ def test_a_slurm_job_of_one_core_makes_one_run_at_a_time_on_one_thread(machine, 
     monkeypatch.setenv("SLURM_JOB_ID", "7")
     monkeypatch.setenv("SLURM_CPUS_ON_NODE", "1")
     monkeypatch.setenv("SLURM_MEM_PER_NODE", "2048")
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     here, wide = resources.here(), experiments(SMALL | {"model.width": 1024})
     assert (here.cores, here.memory, here.gpus) == (1, 2**31, {})
     assert here.slots(wide) == [Slot(None, 1)]
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == "", "a job without GPUs sees none of the node's"
     assert here.describe(here.slots(wide)) == "1 at a time (1 core of SLURM)"
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "4")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
@@ -116,13 +119,13 @@ def test_a_task_of_ray_uses_what_ray_gave_it_and_no_gpu_unless_it_was_given_one(
         ray.make(job, ray.Options())
 
 
-@pytest.mark.parametrize("listed", ["0,5", "GPU-2abc", "2,3,-1,1"])
+@pytest.mark.parametrize("listed", ["0,5", "0,0", "GPU-2abc", "2,3,-1,1"])
 def test_a_gpu_that_is_not_there_is_refused_in_one_line(listed, machine, monkeypatch, file, out, capsys):
     """CUDA itself would stop reading there, and train on the CPU without a word."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", listed)
     assert main(["sweep", str(file(1, 2, device="auto")), "--runs", str(out), "--dry-run"]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert "CUDA_VISIBLE_DEVICES: expected GPUs of 0 to 1, or their UUIDs, got" in line
+    assert "CUDA_VISIBLE_DEVICES: expected GPUs of 0 to 1, each once, or their UUIDs, got" in line
 
 
 @pytest.mark.parametrize(
