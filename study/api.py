@@ -197,7 +197,7 @@ def verdicts(
     folder = results_folder() if runs is None else store.runs_folder(runs)
     files = schema.read_all(None if claims is None else Path(claims))
     found = evaluate(files, Runs(folder, sweeps_of(folder)), [str(name) for name in names])
-    frame = table.contrasts_table(found).frame
+    frame = table.contrasts(found)
     return frame if contrasts else frame[frame["decides"]].reset_index(drop=True)
 
 

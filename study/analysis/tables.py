@@ -76,22 +76,14 @@ class Table:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The numbers, rounded to `DECIMALS`, p values to `DIGITS`, and `runs`: the ids of the runs behind each row."""
-        import pandas as pd
-
-        frame = pd.DataFrame([dict(row.numbers) for row in self.rows])
-        for name in frame:
-            if name in P_VALUES:
-                frame[name] = [p if pd.isna(p) else float(f"{p:.{DIGITS}g}") for p in frame[name]]
-            elif {type(row.numbers.get(str(name))) for row in self.rows} in ({int}, {int, type(None)}):
-                frame[name] = frame[name].astype("Int64")  # whole numbers stay whole where some are missing
-        if any(row.runs for row in self.rows):
-            frame["runs"] = [" ".join(dict.fromkeys(row.runs)) for row in self.rows]
-        return frame.round({name: DECIMALS for name in frame if name not in P_VALUES}).replace("", None)
+        """The numbers, see `rounded`, and `runs`: the ids of the runs behind each row."""
+        known = any(row.runs for row in self.rows)
+        runs = [{"runs": " ".join(dict.fromkeys(row.runs))} if known else {} for row in self.rows]
+        return rounded([{**row.numbers, **some} for row, some in zip(self.rows, runs, strict=True)])
 
     def csv(self) -> str:
         """The numbers, one line a row."""
-        return self.frame.to_csv(index=False, lineterminator="\n")
+        return as_csv(self.frame)
 
     def markdown(self) -> str:
         """Return a GitHub table per block, notes below. A notebook shows it."""
@@ -135,6 +127,24 @@ class Table:
         console.width = max(console.width, console.measure(grid, options=console.options.update(width=1000)).minimum)
         notes = (Text(shown(note), style="dim") for note in self.notes)
         console.print(Text(shown(self.title), style="bold"), grid, "", *notes, sep="\n")
+
+
+def rounded(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Return rows as a table, rounded to `DECIMALS`, p values to `DIGITS`. Whole numbers stay whole, empty texts go."""
+    import pandas as pd
+
+    frame = pd.DataFrame([dict(row) for row in rows])
+    for name in frame:
+        if name in P_VALUES:
+            frame[name] = [p if pd.isna(p) else float(f"{p:.{DIGITS}g}") for p in frame[name]]
+        elif {type(row.get(str(name))) for row in rows} in ({int}, {int, type(None)}):
+            frame[name] = frame[name].astype("Int64")  # whole numbers stay whole where some are missing
+    return frame.round({name: DECIMALS for name in frame if name not in P_VALUES}).replace("", None)
+
+
+def as_csv(frame: pd.DataFrame) -> str:
+    """Return a table as it is written."""
+    return frame.to_csv(index=False, lineterminator="\n")
 
 
 def markdown(texts: pd.DataFrame, right: Collection[str] = ()) -> str:

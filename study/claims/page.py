@@ -66,8 +66,8 @@ def _estimate(row: Finding) -> str:
 
 def _contrast(row: Finding) -> str:
     """Return one contrast: its finding, and every number that is known."""
-    cells, keys = table.cells(row), (*table.TESTED, "second", "notes")
-    known = [f"{table.HEADS[key]} {cells[key]}" for key in keys if cells[key] != labels.NOTHING]
+    cells = table.cells(row)
+    known = [f"{head} {cells[key]}" for key, head in table.HEADS.items() if cells[key] != labels.NOTHING]
     return f"{row.name()} ({cells['metric']}) [{row.word}]: {', '.join(known)}"
 
 

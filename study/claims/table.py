@@ -1,33 +1,29 @@
-"""The findings as tables: one row a contrast, a claim, or a question and its verdict under other rules."""
+"""The findings as tables of numbers: one row a contrast, a claim, or a question and its verdict under other rules."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from study import metrics
 from study.analysis import labels
 from study.analysis.comparison import MARKS
-from study.analysis.inference import ENDS, FEWEST
-from study.analysis.tables import Block, Column, Row, Table
+from study.analysis.inference import ENDS
+from study.analysis.tables import rounded
 from study.claims import verdicts
-from study.claims.verdicts import DEPENDS, FAILS, HOLDS, NOT_RUN, OPEN, UNDECIDED, Finding, by_claim
+from study.claims.verdicts import FAILS, HOLDS, NOT_RUN, OPEN, Finding, by_claim
 
-RULES = ("docs/statistics.md explains verdicts, findings, columns and the marks § ¶ ‡.",)
+if TYPE_CHECKING:
+    import pandas as pd
+
 HEADS = {
-    "id": "#", "claim": "claim", "asked": "data and model", "verdict": "verdict", "metric": "measure",
-    "contrast": "contrast", "finding": "finding", "estimate": "estimate", "interval": "95% CI", "inner": "90% CI",
-    "margin": "margin", "turns": "turns at", "effects": "published, BLEU (↓: below the margin)",
-    "n": "seeds", "needed": "needs", "smallest": "detectable", "second": "second score",
-    "shares": "both right / one / none", "holm": "Holm p",
-    "false_discovery": "BH p", "published": "published effect", "notes": "notes", "parts": "questions",
+    "estimate": "estimate", "interval": "95% CI", "inner": "90% CI", "margin": "margin", "turns": "turns at",
+    "n": "seeds", "needed": "needs", "smallest": "detectable", "shares": "both right / one / none", "holm": "Holm p",
+    "false_discovery": "BH p", "second": "second score", "notes": "notes",
 }  # fmt: skip
-"""Column ↦ its heading."""
-TESTED = ("estimate", "interval", "inner", "margin", "turns", "n", "needed", "smallest", "shares", "holm",
-          "false_discovery")  # fmt: skip
-"""Columns of numbers of a contrast; they line up on the right."""
+"""Number of a contrast ↦ its name in print."""
 OF_SUMMARY = ("corpus", "family", "part", "asked", "finding", "metric", "contrast", "words", "measure", "decimals",
               "margin", *ENDS[:3], "n")  # fmt: skip
 """Columns of the row that stands for a claim in the summary."""
@@ -36,68 +32,43 @@ UNITS = {"band": "doublings", "ratio": "time, times the baseline's", "correlatio
 """Statistic ↦ the quantity of which the estimate is a difference, if that is not the score."""
 COUNTS = {"ratio": " processes", "correlation": " arms", "draws": " draws"}
 """Statistic ↦ what its test counts, if that is not seeds."""
-MULTIVERSE = (
-    "Post hoc: the verdict on every question, with one rule or the score changed. Empty: the change does not apply.",
-    "docs/statistics.md explains the columns.",
-)
 
 
-def contrasts_table(rows: Sequence[Finding]) -> Table:
+def contrasts(rows: Iterable[Finding]) -> pd.DataFrame:
     """Return one row per contrast, with the numbers behind each verdict."""
-    keys = ("id", "asked", "verdict", "metric", "contrast", "finding", *TESTED, "second", "notes")
-    found = [_row(row, cells(row) | {"verdict": told_verdict(row)}, numbers(row)) for row in rows]
-    return _table("Contrasts behind the verdicts", keys, found)
+    return rounded([numbers(row) | _runs(row) for row in rows])
 
 
-def summary_table(rows: Sequence[Finding]) -> Table:
+def summary(rows: Sequence[Finding]) -> pd.DataFrame:
     """Return one row per claim: its verdict, how its questions divide, and the row that stands for it."""
     found = []
     for claim, own in by_claim(rows).items():
         row, verdict = verdicts.deciding(own), verdicts.summary(own)
         counts, known = verdict.counts, numbers(row)
         facts: dict[str, Any] = {"id": claim, "slug": row.claim.slug, "verdict": verdict.word, "answer": verdict.words}
-        facts |= {"depends_on": verdict.on * (verdict.word == DEPENDS), "seeds": verdict.seeds}
-        facts |= {"hold": counts[HOLDS], "fail": counts[FAILS], "open": counts[OPEN], "questions": counts.total()}
-        told = words(row) | {"verdict": verdict.words, "parts": parts(own)}
-        found.append(_row(row, told, facts | {name: known[name] for name in OF_SUMMARY}))
-    keys = ("id", "claim", "verdict", "parts", "asked", "finding", "contrast", *TESTED[:4], "effects", "published")
-    return _table("Summary", keys, found, asked="a row that decides")
+        facts |= {"seeds": verdict.seeds, "hold": counts[HOLDS], "fail": counts[FAILS], "open": counts[OPEN]}
+        facts |= {"questions": counts.total()} | {name: known[name] for name in OF_SUMMARY}
+        found.append(facts | _runs(row))
+    return rounded(found)
 
 
-def multiverse_table(found: Iterable[tuple[Finding, Mapping[str, str]]]) -> Table:
-    """Return one row per question that votes: its verdict, and the verdict under each change.
+def multiverse(found: Iterable[tuple[Finding, Mapping[str, str]]]) -> pd.DataFrame:
+    """Return one row per question that votes: its verdict, and the verdict under each change, empty if it is none.
 
     Args:
         found: the row that decides a question, and the verdicts by change.
     """
-    rows, changes = [], dict[str, str]()
+    rows = []
     for row, under in found:
         known = {name: numbers(row)[name] for name in ("id", "corpus", "family", "part", "post_hoc", "verdict")}
         changed = [name for name, word in under.items() if word not in ("", NOT_RUN, row.verdict)]
-        changes |= dict.fromkeys(under, "")
-        told = cells(row) | {"verdict": row.verdict, "changes": str(len(changed)), **under}
-        rows.append(replace(_row(row, told, known | {"changes": len(changed)} | dict(under)), bold=frozenset()))
-    heads = {"changes": "changes", **{name: name for name in changes}}
-    table = _table("Verdicts under other rules, post hoc", ("id", "asked", "verdict", *heads), rows, **heads)
-    return replace(table, notes=MULTIVERSE)
+        rows.append(known | {"changes": len(changed)} | dict(under) | _runs(row))
+    return rounded(rows)
 
 
-def _table(title: str, keys: Iterable[str], found: Sequence[Row], **heads: str) -> Table:
-    """Return a table."""
-    columns = [Column(key, (HEADS | heads)[key], "right" if key in ("id", *TESTED) else "left") for key in keys]
-    return Table(title, columns, [Block("", found)], RULES)
-
-
-def _row(row: Finding, told: dict[str, str], facts: dict[str, Any]) -> Row:
-    """Return a row of a table. Estimate and interval are bold if Holm p < .05, in rows that vote."""
-    bold = {"estimate", "interval"} if row.test.significant and not row.question.no_vote else ()
-    return Row(told, frozenset(bold), facts, [run for _, arm in row.weighted.parts for run in arm.runs])
-
-
-def parts(own: Sequence[Finding]) -> str:
-    """Return how many questions of a claim that vote have each verdict, such as `2 hold, 1 open`."""
-    counts, several = verdicts.summary(own).counts, {HOLDS: "hold", FAILS: "fail"}
-    return ", ".join(f"{n} {several.get(word, word) if n > 1 else word}" for word, n in counts.items())
+def _runs(row: Finding) -> dict[str, str]:
+    """Return the ids of the runs behind a row."""
+    return {"runs": " ".join(dict.fromkeys(run for _, arm in row.weighted.parts for run in arm.runs))}
 
 
 def asked_in(row: Finding) -> str:
@@ -111,33 +82,13 @@ def told_verdict(row: Finding) -> str:
     return f"({row.verdict})" if row.question.no_vote and row.verdict != NOT_RUN else row.verdict
 
 
-def words(row: Finding) -> dict[str, str]:
-    """Return the cells of a row that stands for its question: its finding with its explanations."""
-    told, reasons = cells(row), [*row.weighted.lost, row.better]
-    if row.word == UNDECIDED and row.test.significant and not row.weighted.lost and row.margin is not None:
-        interval = f"90% CI {told['inner']}, margin ±{told['margin']}"
-        reasons.append(f"the difference is clear; whether it passes the margin is not ({interval})")
-    elif row.test.method == "few":
-        reasons.append(f"an arm has fewer than {FEWEST} runs")
-    elif row.word == UNDECIDED and row.test.detectable is not None:
-        reasons.append(f"detectable {told['smallest']}")
-    return told | {
-        "claim": row.claim.statement,
-        "verdict": told_verdict(row),
-        "finding": "; ".join(filter(None, [row.word, *reasons, row.power])),
-        "contrast": f"{row.name()}: {told['metric']}",
-        "effects": told["published"],
-        "published": row.claim.published or labels.NOTHING,
-    }
-
-
 def cells(row: Finding) -> dict[str, str]:
     """Return a contrast as texts by the keys of columns; dashes where there is nothing."""
     known, statistic = numbers(row), row.contrast.statistic
     told = {name: text or labels.NOTHING for name, text in printed(known).items()}
     count = str(known["n"]) if known["n"] == known["declared"] else f"{known['n']} of {known['declared']}"
     return told | {
-        "id": str(row.claim.id), "metric": known["measure"], "finding": row.word,
+        "metric": known["measure"],
         "estimate": told["estimate"] + MARKS.get(known["method"], ""), "n": count + COUNTS.get(statistic, ""),
         "needed": str(known["needed"] or labels.NOTHING), "notes": known["notes"] or labels.NOTHING,
         "holm": labels.p_value(known["holm"]), "false_discovery": labels.p_value(known["false_discovery"]),
@@ -184,7 +135,6 @@ def numbers(row: Finding) -> dict[str, Any]:
     if row.contrast.statistic == "ratio":  # a standard error of logarithms beside ratios would mislead
         detectable, turns = (None if value is None else math.exp(value) for value in (test.detectable, turns))
         test, margin = replace(test.mapped(math.exp), se=None, detectable=detectable), math.exp(margin or 0.0)
-    below = [abs(value) < row.margin for _, value in row.effects if row.margin is not None]
     noise, other = row.noise, row.second
     both, one, none = (noise.shares if noise and noise.shares else None) or (None, None, None)
     decimals = 2 if row.contrast.statistic in ("band", "ratio", "correlation") else row.measure.decimals
@@ -201,9 +151,8 @@ def numbers(row: Finding) -> dict[str, Any]:
         "detectable": test.detectable, "n": weighted.n, "declared": weighted.declared, "needed": needed,
         "sentences": noise and math.sqrt(noise.variance), "both_right": both, "one_right": one, "none_right": none,
         **{f"second_{name}": other and getattr(other.test, name) for name in ENDS[:3]},
-        "second_metric": other and question.second, "second_finding": other and other.word,
+        "second_metric": other and question.second,
         "published_bleu": " ".join(f"{bleu:g}" for bleu, _ in row.effects),
         "published_in_units": " ".join(f"{value:.4g}" for _, value in row.effects),
-        "published_below": sum(below) if below else None,
         "notes": "; ".join(filter(None, [*weighted.lost, row.better, *weighted.notes, row.power])),
     }  # fmt: skip

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from study import files
 from study.analysis.runs import Runs
+from study.analysis.tables import as_csv
 from study.claims import schema, table
 from study.claims.evaluate import evaluate
 from study.claims.multiverse import multiverse
@@ -60,13 +61,15 @@ def tables(inputs: Inputs) -> list[Path]:
 
     results, runs, folder = inputs.results, inputs.runs, inputs.results.root / "tables"
     made = {name: compared(runs.spec(str(results.file(name))), runs).table for name in results.manifests}
-    made |= {"contrasts": table.contrasts_table(inputs.verdicts), "summary": table.summary_table(inputs.verdicts)}
-    others = multiverse(inputs.verdicts, schema.read(schema.HERE), runs, inputs.noises)
-    made["multiverse"] = table.multiverse_table(others)
     for name, pair in agreement.PAIRS.items():
         if set(pair) <= set(results.manifests):
             made |= agreement.compare(runs, name)
     paths = [path for name, one in made.items() for path in one.write(folder, name)]
+    found = {"contrasts": table.contrasts(inputs.verdicts), "summary": table.summary(inputs.verdicts)}
+    others = multiverse(inputs.verdicts, schema.read(schema.HERE), runs, inputs.noises)
+    for name, frame in (found | {"multiverse": table.multiverse(others)}).items():
+        paths.append(folder / f"{name}.csv")
+        files.write(paths[-1], as_csv(frame))
     return [*paths, inputs.noises.write()]
 
 

@@ -22,6 +22,7 @@ from pydantic import ValidationError
 from study import files, metrics
 from study.analysis.labels import arm_words
 from study.analysis.runs import Runs, primary
+from study.analysis.tables import as_csv
 from study.claims import schema, table
 from study.claims.evaluate import evaluate
 from study.config import Experiment
@@ -167,8 +168,8 @@ class Content:
         else:
             wanted = [claim["id"] for claim in self.claims() if claim["sweeps"]]
             found = evaluate(self.known, self.runs, wanted) if wanted else []
-            made = [table.summary_table(found), table.contrasts_table(found)] if found else []
-            texts = [one.csv() for one in made] or [""] * len(names)
+            made = [table.summary(found), table.contrasts(found)] if found else []
+            texts = [as_csv(one) for one in made] or [""] * len(names)
         return {name: [_judged(row) for row in _rows(text)] for name, text in zip(names, texts, strict=True)}
 
 
