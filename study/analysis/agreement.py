@@ -31,6 +31,7 @@ PAIRS = {
     "transfer": ("transfer_grammar", "transfer_multi30k"),
     "longer": ("shorter", "longer"),
     "asymptotes": ("asymptotes_1200", "asymptotes_4800"),
+    "today": ("today", "today_multi30k"),
 }
 """Figures and tables of agreement ↦ their two sweeps."""
 EXACT, BLEU = "test/exact/without pronouns", "test_2016_flickr/bleu"
@@ -41,6 +42,8 @@ SWEEPS = {
     "longer": ("grammar, four times the updates", EXACT),
     "asymptotes_1200": ("Multi30k", BLEU),
     "asymptotes_4800": ("Multi30k, four times the updates", BLEU),
+    "today": ("grammar", EXACT),
+    "today_multi30k": ("Multi30k", BLEU),
 }
 """Sweep ↦ its data in words, and the score beside its own."""
 SIDES = ("first", "second")

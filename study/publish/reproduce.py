@@ -15,7 +15,7 @@ from pathlib import Path
 from study import files
 from study.analysis.runs import Runs
 from study.analysis.tables import as_csv
-from study.claims import schema, table
+from study.claims import predictions, schema, table
 from study.claims.evaluate import evaluate
 from study.claims.multiverse import multiverse
 from study.claims.sentences import SentenceNoises
@@ -67,7 +67,10 @@ def tables(inputs: Inputs) -> list[Path]:
     paths = [path for name, one in made.items() for path in one.write(folder, name)]
     found = {"contrasts": table.contrasts(inputs.verdicts), "summary": table.summary(inputs.verdicts)}
     others = multiverse(inputs.verdicts, schema.read(schema.HERE), runs, inputs.noises)
-    for name, frame in (found | {"multiverse": table.multiverse(others)}).items():
+    found["multiverse"] = table.multiverse(others)
+    if set((told := predictions.read()).sweeps) <= set(results.manifests):
+        found |= predictions.compare(runs, told)
+    for name, frame in found.items():
         paths.append(folder / f"{name}.csv")
         files.write(paths[-1], as_csv(frame))
     return [*paths, inputs.noises.write()]

@@ -56,7 +56,7 @@ def ended(argv, capsys, monkeypatch, folder):
     return told.out + told.err
 
 
-BESIDE = ["test.hyp.txt", "history.jsonl", "progress.json", "attention.json", "record.json"]
+BESIDE = ["test.hyp.txt", "history.jsonl", "training.jsonl", "attention.json", "record.json"]
 TABLES = ["runs", "scores", "curves", "maps", "sentences/grammar"]
 
 
@@ -66,8 +66,6 @@ TABLES = ["runs", "scores", "curves", "maps", "sentences/grammar"]
 )
 def test_a_run_with_an_odd_file_is_told_in_one_line(name, kind, lab, capsys, monkeypatch, tmp_path):
     run = lab.runs / lab.ids[0]
-    if name == "progress.json":
-        (run / "record.json").unlink()
     replaced(run / name, kind)
     for verb in (["show", lab.ids[0], "--runs", lab.runs], ["show", lab.ids[0], "--sentences", "--runs", lab.runs]):
         ended(verb, capsys, monkeypatch, lab.top)

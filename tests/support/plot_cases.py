@@ -8,7 +8,7 @@ from study.sweep.spec import load
 HEAD = """
 name: {name}
 method: grid
-metric: {{name: {metric}, goal: maximize}}
+metric: {{name: {metric}}}
 command: ["${{env}}", "${{interpreter}}", "-m", "study", "train", "--overrides-json", "${{args_json}}"]
 parameters:
   seed: {{values: {seeds}}}
