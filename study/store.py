@@ -227,23 +227,26 @@ class Store:
 
     @cached_property
     def score_table(self) -> pa.Table:
-        """The columns of `scores` as pyarrow has them: names are kept once, so that they take a tenth of the memory.
+        """Columns of `scores` as pyarrow has them: names are kept once, so that they take a tenth of the memory.
 
         Raises:
             InputError: the table cannot be read. A working record that cannot be read is left out.
         """
-        import pyarrow as pa
-
-        if self.published:
-            return self.table(SCORES, SCORE)
-        made = [row for tree in self._trees() for row in rows.score_rows(tree)]
-        return pa.table({name: [row[name] for row in made] for name in SCORE})
+        return self._scores(("id", "split", "metric", "subset", "value"))
 
     @property
     def scores(self) -> pd.DataFrame:
         """One row a score: id, arm, seed, split, metric, subset (null: the whole split), value, n, added."""
-        read: pd.DataFrame = self.score_table.to_pandas()
+        read: pd.DataFrame = self._scores(SCORE).to_pandas()
         return read
+
+    def _scores(self, columns: Sequence[str]) -> pa.Table:
+        import pyarrow as pa
+
+        if self.published:
+            return self.table(SCORES, columns)
+        made = [row for tree in self._trees() for row in rows.score_rows(tree)]
+        return pa.table({name: [row[name] for row in made] for name in columns})
 
     def score_rows(self, identity: str) -> list[dict[str, Any]]:
         """Return the scores of a run, those that were added after its record too."""

@@ -60,19 +60,20 @@ def _plain(value: Any) -> str:
 
 def scores(record: Record) -> Iterator[str]:
     """Yield a row for each score and a column for each split; then a row for each part of a split, if there are any."""
-    import pandas as pd
-
-    found = []
-    for score in record.scores:
-        metric, part = table.metric_of(f"/{score.metric}"), score.subset is not None
-        place = f"{score.split}, {score.subset}" if part else score.split
-        found.append([part, place, "sentences", str(score.n)])
-        found.append([part, place, metric.full_title, labels.number(score.value, metric.decimals)])
-    frame = pd.DataFrame(found, columns=["part", "place", "score", "text"]).drop_duplicates(["place", "score"])
-    for parts, own in frame.groupby("part"):
-        names = ["place", "score"] if parts else ["score", "place"]
-        grid = own.set_index(names)["text"].unstack(sort=False).fillna("").rename_axis(index=None, columns=None)
-        yield from ["", *grid.to_string().splitlines()] if parts else grid.to_string().splitlines()
+    for parts in (False, True):
+        grid: dict[str, dict[str, str]] = {}
+        for score in (one for one in record.scores if (one.subset is not None) == parts):
+            metric, place = table.metric_of(f"/{score.metric}"), ", ".join(filter(None, (score.split, score.subset)))
+            shown = {"sentences": str(score.n), metric.full_title: labels.number(score.value, metric.decimals)}
+            for name, text in shown.items():
+                row, column = (place, name) if parts else (name, place)
+                grid.setdefault(row, {}).setdefault(column, text)
+        columns = list(dict.fromkeys(column for row in grid.values() for column in row))
+        lines = [["", *columns], *([name, *(row.get(column, "") for column in columns)] for name, row in grid.items())]
+        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        yield from [""] * (parts and bool(grid))
+        for name, *cells in lines if grid else ():
+            yield " ".join([name.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]).rstrip()
 
 
 def side_by_side(blocks: Sequence[Sequence[str]], width: int) -> Iterator[str]:

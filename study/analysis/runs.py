@@ -255,8 +255,8 @@ class Runs:
         if (split, score) not in self._scored:
             found = self._scored[split, score] = {}
             if self.store and len(table := self.store.score_table):
-                table = table.filter((pc.field("split") == split) & (pc.field("metric") == score))
-                for row in table.select(["id", "subset", "value"]).to_pylist():
+                wanted = pc.and_(pc.equal(table["split"], split), pc.equal(table["metric"], score))
+                for row in table.filter(wanted).select(["id", "subset", "value"]).to_pylist():
                     found.setdefault(row["id"], {})[row["subset"]] = row["value"]
         return self._scored[split, score]
 
