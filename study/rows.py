@@ -12,6 +12,8 @@ from types import NoneType
 from typing import Any
 
 from study.config.overrides import flat
+from study.errors import InputError
+from study.files import parse_json
 
 Tree = dict[str, Any]
 WHOLE = ("step", "tokens")
@@ -68,6 +70,9 @@ def curve_rows(tree: Tree, curve: bytes | None = None) -> Iterator[Tree]:
     Args:
         tree: the record.
         curve: content of `training.jsonl`.
+
+    Raises:
+        InputError: a line of it is no JSON of a step.
     """
     for point in tree["history"]:
         values = dict(flat(point))
@@ -76,7 +81,9 @@ def curve_rows(tree: Tree, curve: bytes | None = None) -> Iterator[Tree]:
                 number = None if value is None else float(value)
                 yield {"id": tree["id"], "step": point.get("step"), "name": name, "value": number}
     for line in (curve or b"").splitlines():
-        values = json.loads(line)
+        values = parse_json(line.decode("utf-8", "replace"), f"{tree['id']}: {CURVE}")
+        if not isinstance(values, dict) or "step" not in values:
+            raise InputError(f"{tree['id']}: {CURVE}: expected lines with a step, got another. Restore the file.")
         for name, value in values.items():
             if name != "step":
                 yield {"id": tree["id"], "step": values["step"], "name": name, "value": value}

@@ -185,7 +185,7 @@ def part_of_results(top, *sweeps):
         save(table.filter(pc.is_in(table["id"], ids)), root / f"{name}.parquet")
     model = min((ours.root / "models").iterdir(), key=lambda path: path.stat().st_size)
     kept = [*sweeps, "summary", "contrasts", "multiverse"]
-    tables = [ours.root / "tables" / f"{name}{end}" for name in kept for end in (".csv", ".md")]
+    tables = [path for name in kept for path in (ours.root / "tables").glob(f"{name}.*")]
     for path in (*tables, ours.root / "benchmarks" / "cost.json", model, *(ours.root / "figures").glob("*.svg")):
         copy = root / path.relative_to(ours.root)
         copy.parent.mkdir(parents=True, exist_ok=True)
