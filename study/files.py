@@ -156,7 +156,7 @@ def read_json(path: Path, limit: int = LARGEST, below: Path | None = None) -> An
     return parse_json(read_text(path, limit, below), str(path))
 
 
-def parse_json(text: str, where: str) -> Any:
+def parse_json(text: str | bytes, where: str) -> Any:
     """Return the data of a JSON text; `where` is its place, for the message.
 
     Raises:

@@ -42,7 +42,6 @@ class Metric:
         short: name in a narrow column; the key where empty.
         needs: what the corpus must offer. alignment: gold word alignments; attends: gold of encoder self-attention;
             contrasts: minimal pairs; heads: nothing of the corpus, but the run is a pruning, scored on the first test.
-        split: the only split that has it; None for every split that offers what it needs.
         parts: kinds of subsets that have it.
     """
 
@@ -54,7 +53,6 @@ class Metric:
     decimals: int = 1
     short: str = ""
     needs: Need | None = None
-    split: str | None = None
     parts: tuple[Kind, ...] = ()
 
     @property
@@ -77,7 +75,6 @@ class Metric:
 _share = partial(Metric, unit="%")
 _error = partial(Metric, goal="minimize", bounds=(0.0, 1.0), decimals=3, needs="alignment")
 _surprise = partial(Metric, goal="minimize", bounds=(0.0, math.inf), decimals=3)
-_attends = partial(_share, needs="attends")
 _heads = partial(Metric, needs="heads")
 _PARTS: tuple[Kind, ...] = ("length", "corpus", "heads")
 METRICS: dict[str, Metric] = {
@@ -90,12 +87,6 @@ METRICS: dict[str, Metric] = {
     "aer_floor": _error("alignment error rate, its floor", "of a perfect argmax with one link a target word."),
     "gold_mass": _error("attention mass on gold", "the mean over target words.", goal="maximize"),
     "nll": _surprise("NLL per sentence", "nats of the reference, forced decoding.", short="NLL", parts=_PARTS[1:]),
-    "nll_by_length": _surprise(
-        "NLL per source word",
-        "nats per word: slope of a sentence's NLL over its source length. Older runs have it.",
-        bounds=(-math.inf, math.inf),
-        parts=("corpus",),
-    ),
     "nll_per_token_by_length": _surprise(
         "NLL per token, by source word",
         "nats per token and word: slope of a sentence's NLL per target token over its source length, by least squares.",
@@ -112,17 +103,7 @@ METRICS: dict[str, Metric] = {
     "perplexity": _surprise("perplexity", "exp of the nats per target token.", bounds=(1.0, math.inf), decimals=2),
     "contrast": _share("pronoun pairs right", "both right translations more probable; chance 25.", needs="contrasts"),
     "accuracy": _share("word accuracy", "share of reference words that the translation has at the same place."),
-    "attends_mass": _attends("encoder weight on gold", "encoder self-attention, heads averaged. Older runs have it."),
-    "attends_argmax": _attends("encoder argmax on gold", "encoder self-attention, heads averaged."),
-    "attends_head": _attends("encoder argmax on gold, best head", "one head, by validation. Older runs have it."),
-    "onset": _error(
-        "onset of alignment, step",
-        "updates: the first validation whose alignment error rate is below .5. Older runs have it.",
-        bounds=(0.0, math.inf),
-        decimals=0,
-        split="valid",
-    ),
-    "beyond": _share("slots beyond the longest training sentence", "masked. Older runs have it.", goal=None),
+    "attends_argmax": _share("encoder argmax on gold", "encoder self-attention, heads averaged.", needs="attends"),
     "free": _heads("heads free", "largest share, in tenths, before a step costs more than 0.5 BLEU.", unit="%"),
     "area": _heads("mean BLEU of the curve", "mean BLEU over the eleven steps of a pruning's curve."),
     "cliff": _heads("largest loss of BLEU in one step", "from one step of the curve to the next.", "minimize"),
@@ -163,11 +144,6 @@ EDGE = 0.01
 def with_parts(kind: Kind) -> tuple[str, ...]:
     """Return the scores that have subsets of a kind."""
     return tuple(name for name, metric in METRICS.items() if kind in metric.parts)
-
-
-def directed() -> tuple[str, ...]:
-    """Return the scores with a direction, which sweeps and claims can name."""
-    return tuple(name for name, metric in METRICS.items() if metric.goal)
 
 
 def metric_of(name: str) -> Metric:
@@ -221,8 +197,7 @@ def names(corpus: Section) -> list[str]:
     found = []
     for split in corpus.scored:
         offered = {None, *corpus.offers(split), *(["heads"] if split == corpus.scored[1] else [])}
-        scores = (name for name in directed() if METRICS[name].needs in offered)
-        found += [f"{split}/{name}" for name in scores if METRICS[name].split in (None, split)]
+        found += [f"{split}/{name}" for name, metric in METRICS.items() if metric.needs in offered]
     return found
 
 

@@ -81,7 +81,7 @@ def curve_rows(tree: Tree, curve: bytes | None = None) -> Iterator[Tree]:
                 number = None if value is None else float(value)
                 yield {"id": tree["id"], "step": point.get("step"), "name": name, "value": number}
     for line in (curve or b"").splitlines():
-        values = parse_json(line.decode("utf-8", "replace"), f"{tree['id']}: {CURVE}")
+        values = parse_json(line, f"{tree['id']}: {CURVE}")
         if not isinstance(values, dict) or "step" not in values:
             raise InputError(f"{tree['id']}: {CURVE}: expected lines with a step, got another. Restore the file.")
         for name, value in values.items():

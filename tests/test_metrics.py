@@ -33,10 +33,10 @@ def test_a_corpus_has_the_splits_and_the_gold_that_its_section_states(kind: type
 def test_the_names_of_scores_follow_from_corpus_and_split() -> None:
     grammar, real, copy = (set(metrics.names(section)) for section in (Grammar(), Multi30k(), Copy()))
     assert Multi30k().scored == ("valid", *(split for split in multi30k.SPLITS if split.startswith("test")))
-    assert {"valid/onset", "pronoun/contrast", "test/free", "test/aer", "deep/exact"} <= grammar
-    assert not {"test/onset", "test/contrast", "valid/free", "long/free", "test/attends_mass", "test/beyond"} & grammar
+    assert {"pronoun/contrast", "test/free", "test/aer", "deep/exact"} <= grammar
+    assert not {"test/contrast", "valid/free", "long/free", "test/attends_argmax"} & grammar
     assert {"test_2016_flickr/area", "test_2017_flickr/bleu"} <= real
-    assert not {name for name in real if name.split("/")[1] in ("aer", "gold_mass", "onset", "contrast")}
+    assert not {name for name in real if name.split("/")[1] in ("aer", "gold_mass", "contrast")}
     assert "test_2017_flickr/area" not in real
     assert {name.split("/")[0] for name in copy} == {"valid", "test"}
 

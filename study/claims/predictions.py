@@ -1,10 +1,7 @@
 """Predictions of effects from one sweep for another: what was foretold of each arm, and how many are right.
 
 `predictions.yaml` has what was foretold, with its rule. It was committed before the arms of the second sweep were
-trained, and so was this module. By NLL with the 95% interval of Welch's test, unadjusted, an arm *gains* if the
-interval of its effect lies below zero and *costs* if it lies above; it *breaks* the model if besides the effect is as
-large as a limit. Else there is *no difference*. Where BLEU is clear and says the opposite, the arm is *open*, which no
-prediction hits.
+trained, and so was this module. docs/statistics.md defines the classes.
 """
 
 from __future__ import annotations
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 
 FILE = Path(__file__).with_name("predictions.yaml")
 SIGNS = {"gains": -1, "no difference": 0, "costs": 1, "breaks": 1}
-"""What an arm does ↦ the direction of its loss."""
+"""Class of an effect ↦ the direction of the loss."""
 NAIVE = {"every arm is worse": 1, "nothing matters": 0}
 """Predictor that looks at no arm ↦ its direction for all."""
 
