@@ -1,15 +1,8 @@
-"""Figures of the effects of the same arms in two sweeps.
-
-`draw` has a panel for each family, where an arm is a number, and one for all. `fading` has clear gains and losses, an
-arm a line from one effect to the other.
-"""
+"""Figure of the effects of the same arms in two sweeps: an arm is a line from its first effect to its second one."""
 
 from __future__ import annotations
 
-import math
-import textwrap
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from study.analysis import agreement
 from study.analysis.figures import panels, style
@@ -26,195 +19,82 @@ if TYPE_CHECKING:
 
 LINEAR = 0.25
 """Axes are linear within so many units of the score, and logarithmic beyond."""
-TICKS = (0.0, 0.5, -0.5, 2.0, -2.0, 10.0, -10.0, 50.0, -50.0)
-ROOM = {"x": 0.14, "y": 0.07}
-"""Least distance of two ticks, in parts of the axis."""
-STEP = 0.05
-"""Distance of a number from its point, in parts of the axis; twice and three times as far where there is no room."""
-AROUND = [
-    (far * STEP * math.cos(turn * math.pi / 4), far * STEP * math.sin(turn * math.pi / 4))
-    for far in (1, 1.8, 2.6)
-    for turn in range(1, 9)
-]
-"""Places of a number around its point, the best first."""
-WIDTH, HEIGHT = 0.07, 0.055
-"""Size of a number, in parts of the axis."""
-SIDES = ("", "second_")
-"""Beginnings of the columns of both sweeps."""
-GAP = 0.038
-"""Least distance of two names, in parts of the axis."""
-LOOKS = {"recurrent": ("o", "-", "C0"), "transformer": ("s", "--", "C1")}
-"""Family ↦ marker, line and colour in the figure of two budgets."""
+TICKS = (-10.0, -1.0, 0.0, 1.0, 10.0)
+LINE, HEAD = 0.14, 0.62
+"""Inches of an arm, and of a panel's title and axis."""
 EFFECT = ["effect", "low", "high"]
-COLUMNS = ["family", "arm", "n", "data", "second_data", "metric", "second_metric", "seeds", *EFFECT,
+COLUMNS = ["family", "arm", "data", "second_data", "metric", "second_metric", "seeds", *EFFECT,
            *(f"second_{name}" for name in EFFECT), "rho", "rho_low", "rho_high", "ceiling"]  # fmt: skip
 
 
 def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
-    """Table of the figure: one line an arm, and one for the rank correlation of each family and of all arms.
+    """Table of the figure: for each pair of the sweeps a line an arm, one a family and one for all of them.
 
-    Columns: `COLUMNS`; n is the place of an arm in the key. Lines of a rank correlation have no arm, and that of all
-    arms no family. Empty with fewer than two sweeps, or without an effect.
+    Columns: `COLUMNS`. Lines of a rank correlation have no arm, and that of all arms no family.
     """
     import pandas as pd
 
-    if len(specs) < 2:
-        return pd.DataFrame()
-    found = agreement.agree(runs, specs, [primary(spec) for spec in specs])
-    facts = {f"{side}data": agreement.SWEEPS[spec.name][0] for side, spec in zip(SIDES, specs, strict=True)}
-    facts |= {f"{side}metric": primary(spec) for side, spec in zip(SIDES, specs, strict=True)}
-    effects = [row | {"n": place} for place, row in enumerate(found.effects, start=1)]
-    rhos = [row | {"family": row["family"].replace("all", ""), "arm": ""} for row in found.correlations]
-    table = pd.concat(
-        [
-            pd.DataFrame(effects).rename(columns=lambda name: name.removeprefix("first_")),
-            pd.DataFrame(rhos).rename(columns={"low": "rho_low", "high": "rho_high"}),
-        ]
-    )
-    if table.empty:
-        return table
-    return table.assign(**facts, seeds=found.seeds).astype({"n": "Int64"}).reindex(columns=COLUMNS).round(DECIMALS)
+    known = {spec.name: spec for spec in specs}
+    pairs = [[known[name] for name in pair] for pair in agreement.PAIRS.values() if known.keys() >= set(pair)]
+    return pd.concat([pd.DataFrame(), *[_points(runs, *pair) for pair in pairs]])
+
+
+def _points(runs: Runs, *pair: Spec) -> pd.DataFrame:
+    import pandas as pd
+
+    found = agreement.agree(runs, pair, [primary(spec) for spec in pair])
+    facts = {"seeds": found.seeds}
+    for side, spec in zip(("", "second_"), pair, strict=True):
+        facts |= {f"{side}data": agreement.SWEEPS[spec.name][0], f"{side}metric": primary(spec)}
+    effects = pd.DataFrame(found.effects).rename(columns=lambda name: name.removeprefix("first_"))
+    rhos = pd.DataFrame(found.correlations).rename(columns={"low": "rho_low", "high": "rho_high"})
+    if effects.empty:
+        return effects
+    table = pd.concat([effects, rhos.assign(family=rhos["family"].replace("all", ""), arm="")])
+    return table.assign(**facts).reindex(columns=COLUMNS).round(DECIMALS)
 
 
 @style.styled()
 def draw(table: pd.DataFrame) -> Figure:
-    """Draw a panel for each family above the key to its arms, and one for all arms."""
-    arms, rhos = table[table["arm"] != ""], table[table["arm"] == ""].set_index("family")
-    families = list(dict.fromkeys(arms["family"]))
-    texts = []
-    for family in families:
-        lines = [f"{arm.n}  {arm_words(arm.arm)}" for arm in arms[arms["family"] == family].itertuples()]
-        texts.append("\n".join(textwrap.fill(line, 43, subsequent_indent=" " * 5) for line in lines))
-    texts.append(_explained(table))
-    room = 0.15 * (1 + max(text.count("\n") for text in texts))
-    figure, grid = style.subplots(2, len(texts), (style.PAGE, 2.6 + room), height_ratios=[2.6, room])
-    for family, text, top, below in zip([*families, ""], texts, *grid, strict=True):
-        own = arms[arms["family"] == family] if family else arms
-        _panel(top, own, families)
-        rho, low, high = rhos.reindex([family])[["rho", "rho_low", "rho_high"]].iloc[0]
-        top.set_title(f"{family or 'all'}\nρ = {number(rho, 2)} {interval(low, high, 2, False)}", loc="left")
-        if family:
-            _number(top, own)
-        else:
-            top.legend(loc="best", frameon=False, handletextpad=0.1, borderpad=0.1)
-        below.set_axis_off()
-        looks = {"va": "top", "fontsize": style.SMALL, "transform": below.transAxes, "linespacing": 1.25}
-        below.text(0, 1, text, **looks).set_in_layout(False)
-    grid[0][0].set_ylabel(f"effect on {table['second_data'].iloc[0]}")
+    """Draw a row of panels for each pair of sweeps, and in it a panel for each family."""
+    pairs = [pair for _, pair in table.groupby(["data", "second_data"], sort=False)]
+    families = list(dict.fromkeys(table["family"][table["arm"] != ""]))
+    heights = [HEAD + LINE * pair["family"][pair["arm"] != ""].value_counts().max() for pair in pairs]
+    size = (style.PAGE, sum(heights) + 0.3)
+    figure, grid = style.subplots(len(pairs), len(families), size, height_ratios=heights, squeeze=False)
+    notes = []
+    for row, pair in zip(grid, pairs, strict=True):
+        first, rhos = pair.iloc[0], pair[pair["arm"] == ""].set_index("family")
+        sides = f"○ {first['data']}, ● {first['second_data']}"
+        order = {family: _order(rho) for family, rho in rhos.iterrows()}
+        scores = " and ".join(dict.fromkeys(title(first[name]) for name in ("metric", "second_metric")))
+        notes.append(f"{sides}: {scores}, {first['seeds']} seeds, {order.get('', 'too few arms for ρ')}.")
+        for axes, family in zip(row, families, strict=True):
+            _panel(axes, pair[(pair["family"] == family) & (pair["arm"] != "")].sort_values("effect", ascending=False))
+            axes.set_title(f"{family}: {sides}\n{order.get(family, '')}", loc="right", fontsize=style.SMALL)
+            axes.set_xlabel("effect: arm − base arm of its family", loc="right")
+    panels.key(figure, " ".join([*notes, "Grey: 95% intervals by Welch's test, that of ○ below."]))
     return figure
 
 
-def _panel(axes: Axes, rows: pd.DataFrame, families: list[str]) -> None:
-    for name, side, line in (("x", "", axes.axvline), ("y", "second_", axes.axhline)):
-        _scale(axes, name, rows[[f"{side}effect", f"{side}low", f"{side}high"]].to_numpy(float).ravel())
-        line(0, color=panels.INK, linewidth=0.6, zorder=1)
-    for family, some in rows.groupby("family", sort=False):
-        place, x, y = families.index(str(family)), some["effect"], some["second_effect"]
-        axes.hlines(y, some["low"], some["high"], color=style.GREY, linewidth=0.8, zorder=2)
-        axes.vlines(x, some["second_low"], some["second_high"], color=style.GREY, linewidth=0.8, zorder=2)
-        axes.plot(x, y, "os"[place], color=f"C{place}", markersize=3.4, markeredgewidth=0, zorder=3, label=str(family))
-    axes.set_xlabel(f"effect on {rows['data'].iloc[0]}")
+def _order(found: pd.Series) -> str:
+    """Return a rank correlation in words."""
+    ends = interval(found["rho_low"], found["rho_high"], 2, False)
+    return f"ρ = {number(found['rho'], 2)} {ends}, ceiling {number(found['ceiling'], 2)}"
 
 
-def _scale(axes: Axes, name: str, values: Any) -> None:
-    """Set scale and limits of an axis, a tenth beyond its values on its own scale, and ticks from zero outwards."""
-    axis = axes.xaxis if name == "x" else axes.yaxis
-    getattr(axes, f"set_{name}scale")("symlog", linthresh=LINEAR)
-    scale = axis.get_transform()
-    places = scale.transform([value for value in [*values, 0.0] if value == value])
-    span = max(places) - min(places)
-    low, high = scale.inverted().transform([min(places) - 0.1 * span, max(places) + 0.1 * span])
-    ticks: dict[float, float] = {}
-    for tick in TICKS:
-        at = scale.transform([tick])[0] / span
-        if low <= tick <= high and all(abs(at - other) > ROOM[name] for other in ticks.values()):
-            ticks[tick] = at
-    axes.set(**{f"{name}lim": (low, high)})
-    axis.set_ticks(list(ticks), [f"{tick:g}".replace("-", "−") for tick in ticks])
-    axis.set_ticks([], minor=True)
-
-
-def _number(axes: Axes, rows: pd.DataFrame) -> None:
-    """Write the number of each arm beside its point, where it covers no other number or point, with a line to it."""
-    to = axes.transScale + axes.transLimits
-    points = [tuple(to.transform(xy)) for xy in zip(rows["effect"], rows["second_effect"], strict=True)]
-    taken: list[Any] = []
-    for n, point in zip(rows["n"], points, strict=True):
-
-        def crowd(at: Any, point: Any = point) -> Any:
-            """Count numbers and points that a number here would cover, and sides of the axes that it would pass."""
-            others = [(one, 1.0) for one in taken] + [(one, 0.75) for one in points if one != point]
-            near = [abs(at[0] - x) < share * WIDTH and abs(at[1] - y) < share * HEIGHT for (x, y), share in others]
-            return sum(near) + sum(not 0.02 < one < 0.98 for one in at)
-
-        place = min([(point[0] + a, point[1] + b) for a, b in AROUND], key=crowd)
-        taken.append(place)
-        line = {"arrowstyle": "-", "color": style.GREY, "linewidth": 0.4, "shrinkA": 0, "shrinkB": 1}
-        looks: dict[str, Any] = {"ha": "center", "va": "center", "fontsize": style.SMALL, "zorder": 4}
-        looks |= {"arrowprops": line if math.dist(place, point) > 1.2 * STEP else None}
-        axes.annotate(str(n), point, place, "axes fraction", "axes fraction", **looks)
-
-
-def _explained(table: pd.DataFrame) -> str:
-    """Return the words below the panel of all arms."""
-    first = table.iloc[0]
-    lines = [f"{first[f'{side}data']}: {title(first[f'{side}metric'])}" for side in SIDES]
-    lines += ["effect: arm − baseline of its family", "lines: 95% intervals by Welch's test"]
-    lines += [f"seeds: {first['seeds']}", f"axes: linear within ±{LINEAR:g}"]
-    known = table.dropna(subset=["ceiling"])
-    pairs = zip(known["family"], known["ceiling"], strict=True)
-    lines += ["ceiling of ρ: " + ", ".join(f"{family or 'all'} {number(one, 2)}" for family, one in pairs)]
-    return "\n".join(textwrap.fill(line, 36, subsequent_indent="   ") for line in lines)
-
-
-@style.styled()
-def fading(table: pd.DataFrame) -> Figure:
-    """Draw clear gains and clear losses at the first budget, each arm a line to its effect at the second one."""
-    arms = table[table["arm"] != ""].sort_values("second_effect")
-    clear = {"clear gains": arms[arms["high"] < 0], "clear losses": arms[arms["low"] > 0]}
-    figure, grid = style.subplots(1, 2, figsize=(style.PAGE, 4.2))
-    for axes, (name, rows) in zip(grid, clear.items(), strict=True):
-        axes.set_yscale("linear" if name == "clear gains" else "log")
-        for row in rows.itertuples():
-            axes.plot([0, 1], [row.effect, row.second_effect], **_look(row.family), linewidth=0.9, zorder=3)
-        axes.set_title(f"{name} ({len(rows)})", loc="left")
-        updates = [str(arms[f"{side}data"].iloc[0]).partition(", ")[2] or "usual updates" for side in SIDES]
-        axes.set_xticks([0, 1], [textwrap.fill(words, 12) for words in updates])
-        axes.set_xlim(-0.15, 2.7)
-        axes.grid(False, axis="x")
-        _name(axes, rows)
-    grid[0].axhline(0, color=panels.INK, linewidth=0.6, zorder=1)
-    grid[0].set_ylabel("NLL of the arm − NLL of its base, nats per sentence")
-    handles = [grid[0].plot([], [], label=family, **_look(family))[0] for family in dict.fromkeys(arms["family"])]
-    figure.legend(handles=handles, loc="outside upper right", ncols=2, frameon=False)
-    rest = len(arms) - sum(map(len, clear.values()))
-    panels.key(figure, f"clear: at first the 95% interval does not contain zero, as in all but {rest} of the arms")
-    return figure
-
-
-def _look(family: Any) -> dict[str, Any]:
-    marker, line, colour = LOOKS[family]
-    return {"marker": marker, "linestyle": line, "color": colour, "markersize": 3}
-
-
-def _name(axes: Axes, rows: pd.DataFrame) -> None:
-    """Write the names of the arms, which are sorted, to the right of their lines, no two on one another."""
-    to = axes.transScale + axes.transLimits
-    ends = [float(to.transform((1, value))[1]) for value in rows["second_effect"]]
-    spot, start = (float(axes.transLimits.transform((x, 0))[0]) for x in (1.15, 1.03))
-    for row, end, place in zip(rows.to_dict("records"), ends, _spread(ends), strict=True):
-        colour = _look(row["family"])["color"]
-        axes.text(spot, place, arm_words(row["arm"]), transform=axes.transAxes, va="center", fontsize=6, color=colour)
-        axes.plot([start, spot - 0.006], [end, place], transform=axes.transAxes, color=style.GREY, linewidth=0.4)
-
-
-def _spread(places: Sequence[float]) -> list[float]:
-    """Move sorted places of an axis apart until neighbours have their distance, and keep them on it."""
-    found = list(places)
-    for _ in range(500):
-        for i in range(1, len(found)):
-            lack = max(0.0, GAP - (found[i] - found[i - 1]))
-            found[i - 1] -= lack / 2
-            found[i] += lack / 2
-        found = [min(max(place, 0.01 + GAP * i), 0.99 - GAP * (len(found) - 1 - i)) for i, place in enumerate(found)]
-    return found
+def _panel(axes: Axes, rows: pd.DataFrame) -> None:
+    places = range(len(rows))
+    axes.axvline(0, color=panels.INK, linewidth=0.6, zorder=1)
+    axes.hlines(places, rows["effect"], rows["second_effect"], color="C0", linewidth=0.9, zorder=2)
+    for side, aside, fill in (("", -0.2, "white"), ("second_", 0.2, "C0")):
+        beside = [place + aside for place in places]
+        axes.hlines(beside, rows[f"{side}low"], rows[f"{side}high"], color=style.GREY, linewidth=0.8, zorder=2)
+        axes.plot(rows[f"{side}effect"], places, "o", color="C0", markerfacecolor=fill, markersize=3.6, zorder=3)
+    axes.set_yticks(places, list(map(arm_words, rows["arm"])), fontsize=6.5)
+    axes.set_ylim(-0.6, len(rows) - 0.4)
+    axes.set_xscale("symlog", linthresh=LINEAR, linscale=2)
+    axes.set_xticks(TICKS, [f"{tick:g}".replace("-", "−") for tick in TICKS])
+    axes.set_xticks([], minor=True)
+    axes.autoscale(axis="x")
+    axes.grid(False, axis="y")

@@ -30,7 +30,7 @@ FIGURES = {
     "lengths": NamedFigure(("bottleneck",), multiples.lengths_points, multiples.lengths),
     "pruning": NamedFigure(("pruning",), multiples.pruning_points, multiples.pruning),
     "transfer": NamedFigure(PAIRS["transfer"], agreement.points, agreement.draw),
-    "longer": NamedFigure(PAIRS["longer"], agreement.points, agreement.fading),
+    "longer": NamedFigure((*PAIRS["longer"], *PAIRS["asymptotes"]), agreement.points, agreement.draw),
 }
 
 
