@@ -8,6 +8,7 @@ from plot_cases import Case
 from scipy import stats
 
 from study.analysis import agreement
+from study.analysis.figures.agreement import draw, points
 from study.analysis.runs import Runs
 
 ARMS = ["memory=states", "memory=final", "memory=mean", "score=additive", "scale=none"]
@@ -71,5 +72,8 @@ def test_an_arm_that_lacks_a_score_is_left_out_and_without_its_baseline_a_family
     path.write_text(json.dumps(json.loads(path.read_text()) | {"status": "diverged", "scores": [], "error": "NaN"}))
     assert (agreed().seeds, agreed().lacking) == ("3 and 3", ("memory=final", "memory=mean"))
     assert [row["arm"] for row in agreed().effects] == ARMS[3:]
+    table = points(Runs(first.runs, first.sweeps), first.spec, second.spec)
+    assert table["arm"].tolist() == ARMS[3:], "too few arms for a rank correlation"
+    draw(table).draw_without_rendering()
     first.path(1, model__memory="states").unlink()
     assert agreed().effects == [], "no other arm takes the place of the baseline"

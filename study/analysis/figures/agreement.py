@@ -46,11 +46,15 @@ def _points(runs: Runs, *pair: Spec) -> pd.DataFrame:
     facts = {"seeds": found.seeds}
     for side, spec in zip(("", "second_"), pair, strict=True):
         facts |= {f"{side}data": agreement.SWEEPS[spec.name][0], f"{side}metric": primary(spec)}
-    effects = pd.DataFrame(found.effects).rename(columns=lambda name: name.removeprefix("first_"))
-    rhos = pd.DataFrame(found.correlations).rename(columns={"low": "rho_low", "high": "rho_high"})
-    if effects.empty:
-        return effects
-    table = pd.concat([effects, rhos.assign(family=rhos["family"].replace("all", ""), arm="")])
+    rhos = [row | {"family": row["family"].replace("all", ""), "arm": ""} for row in found.correlations]
+    table = pd.concat(
+        [
+            pd.DataFrame(found.effects).rename(columns=lambda name: name.removeprefix("first_")),
+            pd.DataFrame(rhos).rename(columns={"low": "rho_low", "high": "rho_high"}),
+        ]
+    )
+    if table.empty:
+        return table
     return table.assign(**facts).reindex(columns=COLUMNS).round(DECIMALS)
 
 
