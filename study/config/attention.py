@@ -69,13 +69,13 @@ class Attention(Frozen):
     logit_init: Annotated[str, Choice("logit_init")] = Field(
         "standard",
         description="matched: the score's or the maps' initial scale is set so that each head's logits have "
-        "standard deviation 1 at step 0, measured on the first training batch. rsqrt: W_Q and W_K start at 1/d^¼ of "
-        "their standard values, so that unscaled logits start as those with scale rsqrt.",
+        "standard deviation 1 at step 0, measured on the first training batch. rsqrt, inverse: W_Q and W_K start "
+        "at 1/d^¼ or 1/√d of their standard values, so that unscaled logits start as those with that scale.",
     )
     map_rate: Annotated[str, Choice("map_rate")] = Field(
         "common",
-        description="Learning rate of W_Q and W_K. common: that of all parameters. rsqrt: 1/d^¼ of it. With logit_init "
-        "rsqrt too, Adam trains an unscaled dot product as one with scale rsqrt.",
+        description="Learning rate of W_Q and W_K. common: that of all parameters. rsqrt, inverse: 1/d^¼ or 1/√d of "
+        "it. If logit_init has the same value, Adam trains an unscaled dot product as one with that scale.",
     )
     site: Annotated[str, Choice("site")] = Field(
         "parts",

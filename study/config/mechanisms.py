@@ -417,10 +417,12 @@ LOGIT_INIT = Axis({
     "standard": Start(),
     "matched":  Start(label="logits start at sd 1", measured=True),
     "rsqrt":    Start(label="logits start as with 1/√d", power=0.25),
+    "inverse":  Start(label="logits start as with 1/d", power=0.5),
 })
 MAP_RATE = Axis({
-    "common": Start(),
-    "rsqrt":  Start(label="maps learn as with 1/√d", power=0.25),
+    "common":  Start(),
+    "rsqrt":   Start(label="maps learn as with 1/√d", power=0.25),
+    "inverse": Start(label="maps learn as with 1/d", power=0.5),
 })
 BILINEAR_INIT = Axis({
     "xavier":   Start(help="variance 2/(Dq + Dk)"),

@@ -49,16 +49,14 @@ def test_concat_without_bias_is_additive_and_concat_luong_is_concat_with_the_ide
     same_logits(luong, put(whole, score__weight=frozen))
 
 
+@pytest.mark.parametrize(("scale", "ratio"), [("rsqrt", 2), ("inverse", 4)])
 @pytest.mark.parametrize("maps", ["separate", "tied", "tied_signed"])
-def test_unscaled_logits_that_start_as_with_the_scale_are_the_scaled_ones(maps: str) -> None:
-    fields = {"key_width": 16, "maps": maps}  # 16^¼ = 2: no rounding, also in float32
+def test_unscaled_logits_that_start_as_with_the_scale_are_the_scaled_ones(maps: str, scale: str, ratio: int) -> None:
+    fields = {"key_width": 16, "maps": maps}  # 16^¼ = 2 and √16 = 4: no rounding, also in float32
     data = inputs(DQ, DQ)
-    one, other = (site(DQ, DQ, scale=scale, logit_init=start, **fields) for scale, start in START_AND_SCALE)
+    one, other = site(DQ, DQ, scale="none", logit_init=scale, **fields), site(DQ, DQ, scale=scale, **fields)
     close(seen(one, *data).logits, seen(other, *data).logits)
-    close(weight(one, "map_query.weight") * 2, weight(other, "map_query.weight"))
-
-
-START_AND_SCALE = (("none", "rsqrt"), ("rsqrt", "standard"))
+    close(weight(one, "map_query.weight") * ratio, weight(other, "map_query.weight"))
 
 
 def test_tied_and_raw_scores_are_symmetric_and_positive_and_signed_ones_only_symmetric() -> None:

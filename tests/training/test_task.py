@@ -88,13 +88,14 @@ def test_a_trainer_of_ones_own_reaches_the_weights_of_a_run(tmp_path: Path) -> N
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_adam_trains_an_unscaled_dot_product_as_a_scaled_one_if_maps_start_and_learn_at_one_over_d_to_the_quarter(
-    tmp_path: Path,
+@pytest.mark.parametrize(("scale", "share"), [("rsqrt", 2), ("inverse", 4)])
+def test_adam_trains_an_unscaled_dot_product_as_a_scaled_one_if_maps_start_and_learn_like_it(
+    tmp_path: Path, scale: str, share: int
 ) -> None:
-    """W_Q and W_K stay the scaled ones ÷ d^¼, bit by bit at d = 16, under warm-up, clipping and dropout.
+    """W_Q and W_K stay the scaled ones ÷ d^¼ (1/√d) or ÷ √d (1/d), bit by bit, under warm-up, clipping and dropout.
 
-    Unscaled logits (W' x)·(W' m) with W' = d^−¼ W are the scaled ones, and ∂L/∂W' = d^¼ ∂L/∂W. Adam's step does not
-    depend on the size of the gradient, so W' moves by d^−¼ of what W moves by if its rate is d^−¼ of W's. Either
+    Unscaled logits (W' x)·(W' m) with W' = W / c are the ones scaled by 1/c², and ∂L/∂W' = c ∂L/∂W. Adam's step does
+    not depend on the size of the gradient, so W' moves by 1/c of what W moves by if its rate is 1/c of W's. Either
     alone is another arm.
     """
     maps = {
@@ -103,9 +104,15 @@ def test_adam_trains_an_unscaled_dot_product_as_a_scaled_one_if_maps_start_and_l
         "model.attention": {"maps": "separate", "heads": 1, "key_width": 16},
     }
     recipe = {"training.steps": 3, "training.validate_every": 3, "training.learning_rate": 0.1, "training.clip": 0.5}
-    start, rate = {"model.attention.logit_init": "rsqrt"}, {"model.attention.map_rate": "rsqrt"}
+    start, rate = {"model.attention.logit_init": scale}, {"model.attention.map_rate": scale}
     unscaled = {"model.attention.scale": "none"}
-    arms = ({}, {**unscaled, **start, **rate}, {**unscaled, **start}, {**unscaled, **rate}, unscaled)
+    arms = (
+        {"model.attention.scale": scale},
+        {**unscaled, **start, **rate},
+        {**unscaled, **start},
+        {**unscaled, **rate},
+        unscaled,
+    )
     trained = []
     for arm in arms:
         task = study.Task(experiment_from(SMALL, maps, recipe, arm))
@@ -114,7 +121,7 @@ def test_adam_trains_an_unscaled_dot_product_as_a_scaled_one_if_maps_start_and_l
         trained.append(dict(task.model.state_dict()))
     scaled, both, *others = trained
     for name, tensor in scaled.items():
-        ratio = 2 if name.endswith(("map_query.weight", "map_key.weight")) else 1
+        ratio = share if name.endswith(("map_query.weight", "map_key.weight")) else 1
         assert torch.equal(tensor, both[name] * ratio), name
     for other in others:
         assert not torch.allclose(other["unembedding.bias"], scaled["unembedding.bias"], rtol=1e-4)
