@@ -253,12 +253,13 @@ def noise_of_order(blocks):
     return float(shift), math.sqrt(math.prod(max(0.0, 2 - 1 / one) for one in between))
 
 
-def needed(row, noise, target, tail):
-    """Seeds per arm that show a difference of the target, or none, with power .80."""
+def needed(row, noise, target, tail, power):
+    """Seeds per arm that show a difference of the target, or none."""
     v = max(0.0, row["se"] ** 2 - (noise[0] if noise else 0.0)) * row["n"]
     for n in range(3, 1001):
         df = (2 if row["method"] == "welch" else 1) * (n - 1)
-        if (stats.t.ppf(1 - tail, df) + stats.t.ppf(0.8, df)) * math.sqrt(v / n + (noise[0] if noise else 0)) <= target:
+        half = stats.t.ppf(1 - tail, df) + stats.t.ppf(power, df)
+        if half * math.sqrt(v / n + (noise[0] if noise else 0)) <= target:
             return n
     return None
 
@@ -538,7 +539,9 @@ class Study:
         row |= dict(zip(("both_right", "one_right", "none_right"), parts, strict=True))
         row["sentences"] = noise and math.sqrt(noise[0])
         if row["method"] != "resampled" and "se" in row:
-            row["needs"] = lambda target, one_sided: needed(row, noise, target, 0.05 if one_sided else 0.025 / tests)
+            row["needs"] = lambda target, one_sided, power: needed(
+                row, noise, target, 0.05 if one_sided else 0.025 / tests, power
+            )
         return row
 
     def correlation(self, entry, runs, read):
@@ -605,7 +608,8 @@ class Study:
                     expected["turns"] = turns(row, expected, kind, metric, entry)
                     needs = expected.pop("needs", None)
                     if row["needed"] or (needs and row["finding"] == "undecided" and not second and "se" in expected):
-                        expected["needed"] = needs(expected["margin"] or abs(expected["difference"]), no_difference)
+                        target, power = expected["margin"] or abs(expected["difference"]), (0.8, 0.9)
+                        expected["needed"] = needs(target, no_difference, power[kind == "equivalence"])
                     if "df" in expected and not row["no_vote"]:  # an exact p says how many runs there are
                         tests.append((row, float(row["p"]) if expected["method"] == "resampled" else expected["p"]))
                     if expected["method"] == "resampled":

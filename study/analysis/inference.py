@@ -1,4 +1,4 @@
-"""One test for every contrast between arms, by rules that were fixed before the runs.
+"""One test for every contrast between arms, by declared rules.
 
 A contrast is Σ w_a · (mean of arm a) with Σ w_a = 0, or the mean of one arm whose values are differences already.
 

@@ -242,7 +242,7 @@ class Claim(Entry):
 
 
 class NamedMargin(Entry):
-    """A margin that was fixed before the runs: its value in each corpus, family and score.
+    """A margin with a name: its value in each corpus, family and score.
 
     `source` says where the values come from. `values`: corpus/family ↦ score without its split, such as `nll` or
     `exact/without pronouns` ↦ value.

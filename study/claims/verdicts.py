@@ -1,6 +1,6 @@
 """Verdicts on claims, and the findings behind them.
 
-A finding is the word for a contrast, by rules that were fixed before the runs. e is the estimate with the sign that the
+A finding is the word for a contrast, by declared rules. e is the estimate with the sign that the
 claim predicts, m the margin, and p Holm's over the contrasts of the question.
 
 * **supported**: p < .05 and e > 0; **supported, below the margin** if besides e < m.
@@ -17,9 +17,9 @@ claim predicts, m the margin, and p Holm's over the contrasts of the question.
 A contrast has a stance: 1 if it is as predicted, −1 if not, 0 if that is open. If a question has two scores, both
 decide: the stance is 0 if their estimates differ in sign, or if one says 1 and the other −1.
 
-A question **holds** if all its contrasts do (one of them, with `combine: any`), **fails** if one does not, and is
-**open** otherwise. A claim **holds** if all its questions do, **fails** if some fail and none holds, **depends** on
-something if some hold and some fail, and is **open** if none fails and some are open.
+A question **holds** if all its contrasts are as predicted (one of them, with `combine: any`), **fails** if one is not,
+and is **open** otherwise. A claim **holds** if all its questions do, **fails** if some fail and none holds,
+**depends** on something if some hold and some fail, and is **open** if none fails and some are open.
 
 A diverged run of an arm blocks a verdict in its favour, and of either arm the verdict of no difference. Where it cannot
 be said whom the run would have favoured, as in a correlation, it blocks all.
@@ -158,8 +158,9 @@ class Finding:
     def needed(self) -> int | None:
         """Seeds per arm that would show a difference of the margin, or that there is none, with power .80.
 
-        The smallest n' with (t_level + t_.80) √(v n / n' + w) ≤ margin, with v the variance of the estimate over seeds
-        and w over sentences; without a margin, the estimate. None: not with 1,000 seeds.
+        The smallest n' with (t_level + t_power) √(v n / n' + w) ≤ margin, with v the variance of the estimate over
+        seeds and w over sentences; without a margin, the estimate. An equivalence has to exclude both ends, each with
+        power .90 if the arms are equal. None: not with 1,000 seeds.
         """
         test, many = self.test, 2 if self.test.method == "welch" else 1
         target = abs(test.difference or 0.0) if self.margin is None else self.margin
@@ -168,9 +169,10 @@ class Finding:
         sentences = self.noise.variance if self.noise else 0.0
         seeds = max(0.0, test.se**2 - sentences) * self.weighted.n
         tail = LEVEL if self.question.type in schema.NO_DIFFERENCE else LEVEL / 2 / len(self.question.contrasts)
+        power = (1 + POWER) / 2 if self.question.type == "equivalence" else POWER
         for n in range(FEWEST, MOST + 1):
             df = many * (n - 1)
-            if (quantile(1 - tail, df) + quantile(POWER, df)) * math.sqrt(seeds / n + sentences) <= target:
+            if (quantile(1 - tail, df) + quantile(power, df)) * math.sqrt(seeds / n + sentences) <= target:
                 return n
         return None
 

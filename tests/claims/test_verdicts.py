@@ -187,6 +187,10 @@ def test_the_margin_at_which_a_word_turns_and_the_seeds_that_a_row_needs():
     half = stats.t.ppf(0.95, 2 * 6 - 2) + stats.t.ppf(0.8, 2 * 6 - 2)
     row.test, row.margin = Test("welch", 0.1, se=0.2, df=8), half * 0.2 * math.sqrt(5 / 6) + 1e-9
     assert row.needed == 6
+    both = replace(row, question=question(type="equivalence", margin=1))
+    half = stats.t.ppf(0.95, 2 * 9 - 2) + stats.t.ppf(0.9, 2 * 9 - 2)
+    both.margin = half * 0.2 * math.sqrt(5 / 9) + 1e-9
+    assert both.needed == 9, "each of two ends with power .90"
     row.noise = SentenceNoise(0.2**2, 100)
     row.margin = 0.3
     assert row.needed is None, "all of the variance is that of the sentences, which more seeds do not lower"
