@@ -214,11 +214,6 @@ def read_parquet(
         raise InputError(f"{path}: expected a Parquet file of the study, got another ({why}). Restore it.") from None
 
 
-def unwritable(folder: Path, problem: OSError) -> InputError:
-    """Return the error for a folder of runs that takes no files."""
-    return InputError(f"{folder}: cannot be written ({problem.strerror}). Mend that, or choose another with --runs.")
-
-
 def leftovers(folder: Path) -> list[Path]:
     """Return the temporary files in a folder. Remove them only if no process writes there."""
     return list(folder.glob(f".*{SUFFIX}"))

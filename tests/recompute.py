@@ -36,40 +36,29 @@ Arm = namedtuple("Arm", "values diverged declared holes", defaults=(0, 10, 0))
 
 
 class Runs(list):
-    """Runs of an arm that count, and how many are missing, are set aside, and keep the arm from being compared."""
+    """Runs of an arm, and how many are missing."""
 
-    missing = aside = holes = 0
+    missing = 0
 
     @property
     def declared(self):
-        return len(self) + self.missing + self.aside
+        return len(self) + self.missing
 
 
 def arm_of(runs, read):
     values = {run["seed"]: read(run) for run in runs if run["status"] == "finished"}
     diverged = sum(run["status"] == "diverged" for run in runs)
     failed = sum(run["status"] == "failed" for run in runs)
-    return Arm({} if None in values.values() else values, diverged, runs.declared, runs.holes + failed)
+    return Arm({} if None in values.values() else values, diverged, runs.declared, runs.missing + failed)
 
 
 def arms_of(runs, missing):
-    """Arm ↦ its runs. If three seeds of a corpus and family are whole, runs of its other seeds are set aside."""
-    arms, short = {}, {}
-    for name in (*(run["id"] for run in runs), *missing):
-        arms[name.rpartition("-s")[0]] = Runs()
-        short.setdefault(tuple(name.split("-")[:2]), {}).setdefault(int(name.rpartition("-s")[2]), False)
-    for name in missing:
-        short[tuple(name.split("-")[:2])][int(name.rpartition("-s")[2])] = True
-    for seeds in (seeds for seeds in short.values() if list(seeds.values()).count(False) < 3):
-        seeds |= dict.fromkeys(seeds, False)
+    """Arm ↦ its runs."""
+    arms = {name.rpartition("-s")[0]: Runs() for name in (*(run["id"] for run in runs), *missing)}
     for run in sorted(runs, key=lambda run: run["seed"]):
-        arm, aside = arms[run["id"].rpartition("-s")[0]], short[tuple(run["id"].split("-")[:2])][run["seed"]]
-        arm.aside += aside
-        arm += [] if aside else [run]
+        arms[run["id"].rpartition("-s")[0]].append(run)
     for name in missing:
-        arm, _, seed = name.rpartition("-s")
-        arms[arm].missing += 1
-        arms[arm].holes += not short[tuple(name.split("-")[:2])][int(seed)]
+        arms[name.rpartition("-s")[0]].missing += 1
     return arms
 
 
@@ -430,7 +419,6 @@ class Study:
             for (row, runs), arm, test in zip(block, arms.values(), [{"method": "baseline"}, *found], strict=True):
                 where, states = f"{sweep}: {row['facet']} {row['arm']}", Counter(run["status"] for run in runs)
                 known = {"n": len(arm.values), "declared": runs.declared, "missing": runs.missing, "started": 0}
-                known |= {"set aside": runs.aside} if runs.aside or row.get("set aside") else {}
                 known |= {state: states[state] for state in ("finished", "diverged", "failed")}
                 known |= {name: test.get(name) for name in NUMBERS}
                 for name in (name for name in row if name.endswith(" mean")):
@@ -487,7 +475,7 @@ class Study:
             over = entry.get("best_over", [])
             fields = over or {"band": ["training.learning_rate"], "draws": ["data.seed"]}.get(kind, [])
             sides = [(sign, chosen(side, *fields)) for sign, side in parts if side is not None]
-            whole.append(all(places and not any(runs[key].holes for _, key in places) for _, places in sides))
+            whole.append(all(places and not any(runs[key].missing for _, key in places) for _, places in sides))
             for (sign, places), (_, side) in zip(sides * whole[-1], parts, strict=False):
                 if kind == "difference" and over:
                     better = -1 if select.endswith("/nll") else 1
@@ -571,10 +559,7 @@ class Study:
             arms[i] = Arm(dict(enumerate(times[0] - times[1])))
         found = statistics(arms, [{i: 1.0} for i in arms])
         told = [{name: math.exp(row[name]) for name in (*ENDS, "detectable")} | {"se": None} for row in found]
-        share = [
-            {"in_margins": row["difference"] / math.log(question["margin"]), "n": 10, "declared": 10} for row in found
-        ]
-        return [row | one | more for row, one, more in zip(found, told, share, strict=True)]
+        return [row | one | {"n": 10, "declared": 10} for row, one in zip(found, told, strict=True)]
 
     def claims(self):
         tree = yaml.safe_load((self.root / "study/claims/claims.yaml").read_text(encoding="utf-8"))
@@ -600,8 +585,6 @@ class Study:
                     )
                 for row, expected, beside, entry in zip(rows, found, other, question["contrasts"], strict=True):
                     expected["margin"] = None if "costly" in str(question["contrasts"]) else margin
-                    if expected["margin"] and "difference" in expected:
-                        expected.setdefault("in_margins", expected["difference"] / margin)
                     if second:
                         expected |= {f"second_{end}": beside.get(end) for end in ENDS[:3]}
                     no_difference = kind in ("equivalence", "noninferiority")

@@ -46,27 +46,6 @@ def test_peak_memory_by_hand(load) -> None:
     assert load("measure").peak_memory(work) == pytest.approx(16_000, abs=200)
 
 
-def test_factored_additive_needs_a_fraction_of_the_memory(load) -> None:
-    attention = load("attention")
-    works = attention.additive_forms(batch=8, length=20, slots=64, width=512)
-    rows = {row[0]: row for row in attention.compared(works, 1)}
-    assert rows["concatenating"][4] == 1
-    assert rows["W_q q + W_k k"][4] < 0.4
-    assert rows["W_q q + W_k k"][2] < 0.5
-
-
-def test_every_field_makes_a_step(load) -> None:
-    mechanisms = load("mechanisms")
-    for family in ("recurrent", "transformer"):
-        seen = set()
-        for arm in mechanisms.ARMS:
-            if family in arm.families:
-                mechanisms.experiment_of(family, arm)
-            if family in arm.families and arm.field not in seen:
-                mechanisms.training_step(family, arm)()
-                seen.add(arm.field)
-
-
 def test_a_validations_diagnosis_is_one_pass(load, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the gradient at the source is another. What they take is measured; that they stay few is asserted."""
     task, _ = load("diagnostics").prepared("transformer", pairs=80)
@@ -92,12 +71,6 @@ def test_the_tables_are_those_of_the_numbers(load) -> None:
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert page == load("page").page()
     assert [table["name"] for table in written["tables"]] == [table.__name__ for table in attention.TABLES]
-
-
-def test_removed_heads_are_cheaper(load) -> None:
-    rows = {row[1]: row for row in load("pruning").pruning(rounds=1, batches=(2,)).rows}
-    assert rows["100% removed"][2] < rows["50% removed"][2] < rows["all"][2] == rows["50% masked"][2]
-    assert rows["100% removed"][3] < rows["all"][3]
 
 
 def test_costs_are_measured_of_every_site_by_every_process(load, monkeypatch) -> None:

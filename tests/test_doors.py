@@ -99,8 +99,3 @@ def test_analysis_and_claims_read_records_in_one_module() -> None:
     call = re.compile(r"\b(records\.read|Store)\(")
     readers = {str(file) for file, path in FILES.items() if call.search(path.read_text(encoding="utf-8"))}
     assert {name for name in readers if name.split("/")[1] in ("analysis", "claims")} == {"study/analysis/runs"}
-
-
-def test_no_module_needs_a_posix_system_to_be_imported() -> None:
-    users = {str(file) for file, path in FILES.items() if imports(path) & {"fcntl"}}
-    assert not users, f"{users} cannot be imported on Windows"

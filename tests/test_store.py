@@ -129,25 +129,6 @@ def test_published_records_and_files_are_those_that_runs_wrote():
             assert sha(store.content(one.id, name)) == digest, (one.id, name)
 
 
-@pytest.mark.parametrize("name", ["runs.parquet", "scores.parquet", "sentences/grammar.parquet"])
-def test_a_damaged_table_is_refused(published, name):
-    (published.folder / name).write_bytes(b"PAR1 and no more")
-    store = Store(published.folder)
-    with pytest.raises(InputError, match=name):
-        [read(record(1).id, *more) for read, more in ((store.record, ()), (store.content, ("test.hyp.txt",)))]
-
-
-@pytest.mark.parametrize(
-    "changes",
-    [{"gold": [[5, 0]]}, {"weights": ["ab"]}, {"weights": [[1.0]]}],
-)
-def test_a_map_of_another_shape_is_refused(working, changes):
-    name = record(1).id
-    (working.folder / name / "attention.json").write_text(json.dumps(MAP | changes))
-    with pytest.raises(InputError, match=r"attention\.json: expected source"):
-        working.attention(name)
-
-
 def test_what_a_stranger_may_write_beside_a_record(working):
     name = record(1).id
     (working.folder / name / "attention.json").write_text(json.dumps(MAP | {"weights": [[10**300, 0.75]]}))

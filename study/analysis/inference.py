@@ -197,10 +197,7 @@ def adjusted(plain: Sequence[Test], family: bool = True) -> list[Test]:
 
 
 def holm(p: Sequence[float]) -> list[float]:
-    """Adjust m p values by Holm (1979): max over j ≤ i of min(1, (m − j) p_(j)), with p_(0) ≤ p_(1) ≤ ….
-
-    `statsmodels.multipletests` does the same, and collects garbage at every call: .4 s each with all records in memory.
-    """
+    """Adjust m p values by Holm (1979): max over j ≤ i of min(1, (m − j) p_(j)), with p_(0) ≤ p_(1) ≤ …."""
     some, order = np.array(p), np.argsort(p, kind="stable")
     steps = np.minimum(1.0, (len(p) - np.arange(len(p))) * some[order])
     return [float(one) for one in np.maximum.accumulate(steps)[np.argsort(order)]]
@@ -235,22 +232,6 @@ def correlated(pairs: Sequence[Sequence[tuple[float, float]]], level: str) -> Te
         return Test("nothing varies")
     error = float(np.nanstd(draws, ddof=1))
     return Test("resampled", float(whole)) if error < 1e-9 else rank_correlation(float(whole), error, n - 1)
-
-
-def correlation_power(arms: int, tests: int = 1) -> tuple[float, float]:
-    """Return what Spearman's ρ over so many independent arms can show.
-
-    First the smallest |ρ| that is significant with power .80 at Holm's first level, tanh((t_{1−.05/2m} + t_.80) σ) for
-    m tests. Then the smallest margin within which an equivalence can be shown, tanh(t_.95 σ): the 90% interval about 0.
-    On Fisher's scale σ² = 1.06 / (arms − 3) (Fieller, Hartley and Pearson 1957).
-
-    Args:
-        arms: number of arms, at least 4.
-        tests: contrasts of the question.
-    """
-    error, df = math.sqrt(1.06 / (arms - 3)), arms - 1
-    shown = (quantile(1 - LEVEL / (2 * tests), df) + quantile(POWER, df)) * error
-    return math.tanh(shown), math.tanh(quantile(1 - LEVEL, df) * error)
 
 
 def spearman(x: Any, y: Any) -> Any:

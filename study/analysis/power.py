@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from study.analysis.inference import FEWEST
+from study.analysis.inference import FEWEST, quantile
 from study.analysis.inference import LEVEL as LEVEL
 from study.analysis.inference import POWER as POWER
 
@@ -68,11 +68,11 @@ def power(aim: str, effect: float, seeds: int, level: float = LEVEL, paired: boo
         level: two-sided level of superiority. The one-sided level of the other aims is .05.
         paired: compare arms seed by seed.
     """
-    from statsmodels.stats.power import TTestIndPower, TTestPower
+    from scipy.special import nctdtr
 
-    test, effect = TTestPower() if paired else TTestIndPower(), min(effect, LARGEST / math.sqrt(seeds))
+    df, of = (seeds - 1, seeds) if paired else (2 * (seeds - 1), seeds / 2)
     tail = level / 2 if aim == "superiority" else LEVEL
-    one = float(test.power(effect, seeds, tail, alternative="larger"))
+    one = 1 - float(nctdtr(df, min(effect, LARGEST / math.sqrt(seeds)) * math.sqrt(of), quantile(1 - tail, df)))
     return max(0.0, 2 * one - 1) if aim == "equivalence" else one
 
 

@@ -22,7 +22,6 @@ from study.errors import InputError
 from study.metrics import is_diagnostic
 from study.rows import arm_of
 from study.store import Store
-from study.sweep import fields
 from study.sweep.grid import text
 from study.sweep.spec import Cell, Spec, load
 
@@ -334,19 +333,6 @@ def _compared(tree: Mapping[str, Any], published: bool) -> Iterator[tuple[str, A
                 values = ["one thread of a processor"]
             if values != [None]:  # older records do not say with how many threads
                 yield f"provenance.{name}", ", then ".join(map(str, values))
-
-
-def check_fields(chosen: Overrides) -> None:
-    """Refuse a field or value that no experiment has.
-
-    Raises:
-        InputError: names the field.
-    """
-    for name, value in chosen.items():
-        try:
-            fields.check(name, value)
-        except InputError as problem:
-            raise InputError(f"{name}: {problem}") from None
 
 
 def matching(arms: Sequence[ArmRuns], chosen: Overrides) -> list[ArmRuns]:

@@ -8,13 +8,14 @@ from pathlib import Path
 
 from study import metrics
 from study.analysis.measures import Measure
-from study.analysis.runs import Runs, check_fields
+from study.analysis.runs import Runs
 from study.claims import costs
 from study.claims.contrasts import QuestionArms, weigh
 from study.claims.schema import Claim, ClaimFile, NamedMargin, Overrides, Question, margin_of
 from study.claims.sentences import SentenceNoises
 from study.claims.verdicts import Finding, conclude, over_the_study
 from study.errors import InputError
+from study.sweep import fields
 
 
 def evaluate(
@@ -92,7 +93,8 @@ class Evaluator:
         sweeps = [name for name in (question.sweep, *question.with_sweeps) if name]
         place: Overrides = {"data.name": corpus, "model.family": family}
         for chosen in (place, question.where, *(side for one in question.contrasts for _, side in one.sides)):
-            check_fields(chosen)
+            for name, value in chosen.items():
+                fields.check(name, value)
         arms = self.runs.named_arms(sweeps, corpus, family, self.path.parent)
         if not arms:
             raise InputError(f"asked: expected a corpus/family of sweep {question.sweep}, got {pair}.")

@@ -40,7 +40,6 @@ from study.analysis.inference import (
     SentenceNoise,
     Test,
     adjusted,
-    correlation_power,
     false_discovery,
     quantile,
 )
@@ -127,11 +126,6 @@ class Finding:
         return self.contrast.direction(self.measure.metric)
 
     @property
-    def in_margins(self) -> float | None:
-        """Estimate in units of the margin. None: not known."""
-        return None if self.margin is None or self.test.difference is None else self.test.difference / self.margin
-
-    @property
     def better(self) -> str:
         """Note on a clear gain where the claim predicts no difference."""
         if self.question.type not in schema.NO_DIFFERENCE or self.word not in (CONTRADICTED, NOT_WORSE):
@@ -175,17 +169,6 @@ class Finding:
             if (quantile(1 - tail, df) + quantile(power, df)) * math.sqrt(seeds / n + sentences) <= target:
                 return n
         return None
-
-    @property
-    def power(self) -> str:
-        """Words on what a rank correlation between arms can show."""
-        if self.contrast.statistic != "correlation" or self.contrast.level != "arms" or self.test.difference is None:
-            return ""
-        shown, within = correlation_power(self.weighted.n, len(self.question.contrasts))
-        told = f"{self.weighted.n} arms show a ρ beyond ±{shown:.2f} with power .80"
-        if self.question.type != "equivalence" or self.margin is None or within < self.margin:
-            return told
-        return f"{told}, and equivalence within ±{within:.2f} at best, so not within the margin"
 
 
 def conclude(rows: Sequence[Finding]) -> None:

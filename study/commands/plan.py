@@ -42,7 +42,8 @@ def main(argv: Sequence[str]) -> int:
 
     spec, out = load(sweep_file(args.sweep)), runs_folder(args.runs)
     experiments = [cell.experiment for cell in spec.runnable if cell.experiment]
-    metric = "valid/" + (args.metric or "/".join(spec.metric)).partition("/")[2]
+    name = args.metric or "/".join(spec.metric)
+    metric = f"valid/{name.partition('/')[2] or name}"
     sd, correlation, lines = args.sd, args.correlation, list[str]()
     pairs = dict.fromkeys(f"{one.data.name}/{one.model.family}" for one in experiments)
     found = [*spreads(spec, out, metric, pairs).values()] if sd is None else []

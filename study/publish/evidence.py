@@ -1,21 +1,18 @@
 """Check that a record agrees with its identity, with its own files, and with itself.
 
 `examine` reads all files of a run and scores its translations again: `publish` calls it before a run is let in, `verify
---rescore` afterwards. `contradictions` takes seconds for all runs: equations between numbers that a run writes at
-different places. Nothing is raised: both yield a line for whatever is wrong.
+--rescore` afterwards. Nothing is raised: it yields a line for whatever is wrong.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
-from math import fsum
+from math import fsum, log
 from typing import Any
 
 import numpy as np
-import pandas as pd
-import pyarrow.compute as pc
 from pydantic import TypeAdapter, ValidationError
 from sacrebleu.metrics.bleu import BLEU
 
@@ -24,18 +21,12 @@ from study.config import Data, Experiment, config_hash, experiment_id
 from study.corpora import Corpus
 from study.errors import InputError
 from study.records import Record, Score
-from study.rows import COUNTS, HYPOTHESES, NLL, STATISTICS, file_of
+from study.rows import HYPOTHESES, NLL, STATISTICS, file_of
 from study.scoring import counts, score_nll, score_split
-from study.store import SENTENCES, Store, sha256
+from study.store import Store, sha256
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 """Errors of equations, since numbers in records are rounded to 6 significant digits."""
-RESTORE = "Restore what was published."
-SUMMED = COUNTS[2:]
-"""Lengths and right n-grams of each sentence: BLEU follows from their sums."""
-PER_TOKEN = "nll_per_token_by_length"
-SENTENCED = ("exact", "nll", "nll_by_length", PER_TOKEN, "bleu")
-"""Scores that follow from the table of sentences."""
 
 
 def examine(store: Store, identity: str) -> Iterator[str]:
@@ -89,15 +80,14 @@ def _facts(store: Store, identity: str) -> Iterator[tuple[str, Any, Any]]:
         yield f"scores.{split}.hypotheses_sha256", digests, "no file" if content is None else {sha256(content)}
         if corpus and content:
             yield from _rescored(store, identity, split, corpus, experiment.data)
+        elif stored := store.content(identity, f"{split}{STATISTICS}"):
+            yield from _apart(_summed(record, split, stored))
+    yield from _apart(_equations(record, experiment.pruning is not None))
     for name, digest in record.per_sentence.items():
         content = store.content(identity, name) or b""
         yield f"per_sentence.{name}", digest, sha256(content)
         values = [float(line) for line in content.decode().splitlines()]
-        split = name.removesuffix(NLL)
-        theirs = {
-            (row["metric"], row["subset"]): row["value"] for row in store.score_rows(identity) if row["split"] == split
-        }
-        yield from _means(theirs, split, values, corpus, experiment.data)
+        yield from _apart(_means(store, identity, name.removesuffix(NLL), values, corpus, experiment.data))
 
 
 def _rescored(store: Store, identity: str, split: str, corpus: Corpus, data: Data) -> Iterator[tuple[str, Any, Any]]:
@@ -115,82 +105,60 @@ def _rescored(store: Store, identity: str, split: str, corpus: Corpus, data: Dat
 
 
 def _means(
-    theirs: dict[tuple[str, str | None], float | None],
-    split: str,
-    values: list[float],
-    corpus: Corpus | None,
-    data: Data,
+    store: Store, identity: str, split: str, values: list[float], corpus: Corpus | None, data: Data
 ) -> Iterator[tuple[str, Any, Any]]:
     """Yield the scores that are means and slopes of the NLL of the sentences of a split."""
+    theirs = {
+        (row["metric"], row["subset"]): row["value"] for row in store.score_rows(identity) if row["split"] == split
+    }
     made = [Score(split=split, metric="nll", value=fsum(values) / len(values), n=len(values))]
     if corpus is not None and split in corpus.splits:
         made += score_nll(values, corpus.splits[split], split, data.in_subsets(split, corpus.splits[split]))
     for one in made:
-        got = theirs.get((one.metric, one.subset))
-        if one.value is not None and got is not None and not np.isclose(one.value, got, RELATIVE, ABSOLUTE):
-            yield ".".join(filter(None, ("scores", split, one.metric, one.subset))), one.value, got
+        name = ".".join(filter(None, ("scores", split, one.metric, one.subset)))
+        yield name, one.value, theirs.get((one.metric, one.subset))
 
 
-def contradictions(store: Store, ids: Collection[str] | None = None) -> Iterator[str]:
-    """Yield where numbers of records contradict each other.
+def _summed(record: Record, split: str, stored: bytes) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the scores that the stored counts of a split give, whose references are not at hand."""
+    table = np.loadtxt(stored.decode().splitlines()[1:], dtype=int, ndmin=2)
+    _, exact, words, reference, *right = table.sum(axis=0).tolist()
+    total = [int(np.clip(table[:, 2] - n, 0, None).sum()) for n in range(4)]
+    bleu = BLEU.compute_bleu(right, total, words, reference, "exp").score
+    for metric, value in (("bleu", bleu), ("exact", 100 * exact / len(table))):
+        scores = [one.value for one in record.scores if (one.split, one.metric, one.subset) == (split, metric, None)]
+        yield f"scores.{split}.{metric}", value, scores[0] if scores else None
+
+
+def _equations(record: Record, pruned: bool) -> Iterator[tuple[str, Any, Any]]:
+    """Yield numbers that a run writes at two places.
 
     - Perplexity is the exponential of the NLL per token: n · NLL = tokens · ln perplexity.
     - The validation loss at the selected step is the logarithm of the perplexity on validation (not after a pruning).
     - The value that chose the step is the largest BLEU of the history.
-    - In a published folder exact match, BLEU, NLL and its slopes over length follow from the table of sentences.
-
-    Args:
-        store: the folder.
-        ids: which runs (default: all).
     """
-    runs, scores, curves = store.runs, store.scores, store.curves
-    if ids is not None:
-        runs, scores, curves = (frame[frame.id.isin(ids)] for frame in (runs, scores, curves))
-    keys = ["id", "split"]
-    whole = scores[scores.subset.isna()].astype({"metric": str, "split": str})
-    value, n = (whole.pivot_table(column, keys, "metric", observed=True) for column in ("value", "n"))
-    value, n = (frame.reindex(columns=["perplexity", *SENTENCED]) for frame in (value, n))
-    per_token = np.log(value.perplexity)
-    points = curves[curves.name.isin(["valid_loss", "valid_bleu"])].pivot_table("value", ["id", "step"], "name")
-    points = points.reindex(columns=["valid_loss", "valid_bleu"])
-    runs = runs.reindex(columns=["id", "selected_rule", "selected_step", "selected_value", "pruning.question"])
-    runs = runs[runs["pruning.question"].isna()].join(points, on=["id", "selected_step"]).set_index("id")
-    best = runs[runs.selected_rule == "best_valid_bleu"]
-    checks = [
-        ("scores.{}: ln perplexity", value.nll * n.nll / n.perplexity, "its NLL", per_token),
-        ("history.valid_loss", per_token.xs("valid", level="split"), "perplexity on valid", runs.valid_loss),
-        ("selection.value", best.valid_bleu, "its step of history", best.selected_value),
-        ("selection.value", points.valid_bleu.groupby("id").max(), "the largest of history", best.selected_value),
-    ]
-    if store.published and ids is None:
-        found = pd.concat([_of_sentences(store, path.name) for path in (store.folder / SENTENCES).glob("*.parquet")])
-        checks += [(f"scores.{{}}.{name}", found[name], "its sentences", value[name]) for name in found]
-    for field, expected, source, got in checks:
-        both = pd.DataFrame({"expected": expected, "got": got}).dropna().astype(float)
-        for place, row in both[~np.isclose(both.expected, both.got, RELATIVE, ABSOLUTE)].iterrows():
-            identity, *split = place if isinstance(place, tuple) else (place,)
-            where = f"{store.where(str(identity))}: {field.format(*split)}"
-            yield f"{where}: expected {row.expected:.6g}, by {source}, got {row.got:.6g}. {RESTORE}"
+    scores = {(one.split, one.metric): one for one in record.scores if one.subset is None}
+    logs = {split: log(one.value) for (split, name), one in scores.items() if name == "perplexity" and one.value}
+    for split, value in logs.items():
+        nll, tokens = scores.get((split, "nll")), scores[split, "perplexity"].n
+        if nll and nll.value is not None:
+            yield f"scores.{split}: ln perplexity", nll.value * nll.n / tokens, value
+    chosen = record.selection
+    if chosen is None or pruned:
+        return
+    at = next((point for point in record.history if point.get("step") == chosen.step), {})
+    yield "history.valid_loss", logs.get("valid"), at.get("valid_loss")
+    if chosen.rule == "best_valid_bleu":
+        known = [point["valid_bleu"] for point in record.history if point.get("valid_bleu") is not None]
+        yield "selection.value", at.get("valid_bleu"), chosen.value
+        yield "selection.value", max(known, default=None), chosen.value
 
 
-def _of_sentences(store: Store, name: str) -> pd.DataFrame:
-    """Return scores by run and split, from a table of sentences; BLEU and slopes over length where it has counts."""
-    keys = ["id", "split"]
-    table = store.table(f"{SENTENCES}/{name}", [*keys, "nll", *COUNTS])
-    table = table.set_column(table.column_names.index("exact"), "exact", table["exact"].cast("int8"))
-    means = table.group_by(keys).aggregate([("exact", "mean"), ("nll", "mean")]).to_pandas().set_index(keys)
-    found = pd.DataFrame({"exact": 100 * means.exact_mean, "nll": means.nll_mean})
-    counted = table.filter(pc.is_valid(table["sys_len"])).to_pandas()
-    for n in range(4):
-        counted[f"total{n + 1}"] = (counted.sys_len - n).clip(lower=0)
-    sums = counted.groupby(keys, observed=True)[[*SUMMED, *(f"total{n}" for n in range(1, 5))]].sum()
-    bleu = [BLEU.compute_bleu(row[2:6], row[6:], row[0], row[1], "exp").score for row in sums.values.tolist()]
-    for slope, y in {"nll_by_length": counted.nll, PER_TOKEN: counted.nll / (counted.ref_len + 1)}.items():
-        x = counted.source_words.astype(float)
-        parts = pd.DataFrame({"x": x, "y": y, "xx": x * x, "xy": x * y, "n": 1.0}).groupby([counted[k] for k in keys])
-        of = parts.sum()
-        found[slope] = (of.n * of.xy - of.x * of.y) / (of.n * of.xx - of.x**2)
-    return found.join(pd.Series(bleu, sums.index, dtype=float, name="bleu"))
+def _apart(found: Iterator[tuple[str, Any, Any]]) -> Iterator[tuple[str, Any, Any]]:
+    """Yield those whose two numbers are known and not the same within the rounding of records."""
+    for field, expected, got in found:
+        if expected is not None and got is not None and not np.isclose(expected, got, RELATIVE, ABSOLUTE):
+            yield field, float(f"{expected:.6g}"), got
 
 
 def hypothesis_files(record: Record) -> dict[str, list[Score]]:

@@ -1,8 +1,8 @@
-"""Verification of published results: every file, every declared run, and numbers that have to agree with each other.
+"""Verification of published results: every file, every declared run, and on request what is in the records.
 
-Hashes find a file that was changed without its hash. Equations between numbers find what was changed with it, and the
-root hash that README.md prints finds what was changed with all hashes. Scoring the translations again, all of them or
-a part that a text draws, needs the corpora and minutes.
+Hashes find a file that was changed without its hash, and the root hash that README.md prints finds what was changed
+with all hashes. To examine records takes minutes: all of them, or a part that a text draws. Numbers of a record have to
+agree with each other, and its translations are scored again.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from study.errors import InputError
-from study.publish.evidence import RESTORE, contradictions, corpus_of, examine
+from study.publish.evidence import corpus_of, examine
 from study.publish.results import Results
 from study.store import MANIFEST
 from study.sweep.spec import load
+
+RESTORE = "Restore what was published."
 
 
 @dataclass
@@ -74,7 +76,6 @@ def verify(
         states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(status.values()).items()))
         found.summary["sweeps"] = f"{len(results.manifests)}; runs: {states or 'none'}"
         found.problems += _declared(results, status, found.summary)
-        found.problems += contradictions(store)
         found.summary["translations"] = "not scored again; `study verify --rescore` does"
         if rescore:
             ids, without = drawn(store.ids(), rescore, drawn_by or results.root_hash), 0

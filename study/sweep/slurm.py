@@ -59,7 +59,7 @@ class Options(Asked):
         asked = {"time": self.time, "gpus-per-node": self.gpus, "cpus-per-task": self.cpus, **(self.model_extra or {})}
         asked = {name: value for name, value in asked.items() if value}
         words = ", ".join(f"{name}={value}" for name, value in asked.items())
-        asked |= {"job-name": job.name, "array": f"1-{count}", "signal": f"TERM@{WARNING}"}
+        asked |= {"job-name": job.name, "array": f"1-{count}", "signal": f"B:TERM@{WARNING}"}
         lines = [f"#SBATCH --{name}={value}" for name, value in asked.items()]
         script = "\n".join(["#!/bin/sh", *lines, "#SBATCH --requeue", f"exec {shlex.join(command)}"])
         cores, gpus = (self.cpus or 1) / each, self.gpus / each

@@ -16,7 +16,6 @@ from study.analysis.inference import (
     adjusted,
     contrast,
     correlated,
-    correlation_power,
     false_discovery,
     sentence_variance,
 )
@@ -127,12 +126,6 @@ def test_rank_correlations_between_and_within_arms():
     assert correlated(mixed, "arms").difference == pytest.approx(stats.spearmanr(*means.T).statistic)
 
 
-def test_what_a_number_of_arms_can_show():
-    """σ = √(1.06 / 18) = .2427; t.975(20) = 2.086, t.80(20) = .860, t.95(20) = 1.725: tanh .7149 and tanh .4185."""
-    assert correlation_power(21) == pytest.approx((0.6137, 0.3957), abs=2e-4)
-    assert correlation_power(21, tests=2)[0] > correlation_power(21)[0]
-
-
 def test_the_variance_over_sentences_by_hand():
     """MS_sentence = 16 and MS_error = 4 of two seeds and two sentences: (16 − 4) / 4 = 3."""
     assert sentence_variance([[1, 3], [3, 9]]) == pytest.approx(3)
@@ -153,10 +146,3 @@ def test_intervals_cover_the_difference_for_new_seeds_and_sentences():
             inside[name] += test.low <= 0 <= test.high
     assert 0.92 * 400 <= inside["both"] <= 0.98 * 400
     assert inside["seeds"] < 0.75 * 400
-
-
-def test_pairs_by_seed_are_students_test_of_their_differences():
-    test = contrast([(1.0, arms(OTHER)[0]), (-1.0, arms(BASE)[0])], paired=True)
-    expected = stats.ttest_rel([*OTHER.values()], [*BASE.values()])
-    assert (test.method, test.p, test.df) == ("within", pytest.approx(expected.pvalue), 4)
-    assert (test.low, test.high) == pytest.approx(tuple(expected.confidence_interval(0.95)))

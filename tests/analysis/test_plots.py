@@ -81,15 +81,6 @@ def drawn(case, out, *names):
     return dict(draw_all(Runs(case.runs, case.sweeps), out, names))
 
 
-def test_the_same_records_give_the_same_bytes(scales, tmp_path):
-    written = []
-    for out in (tmp_path / "one", tmp_path / "two"):
-        drawn(scales, out, "scale")
-        written.append({path.name: path.read_bytes() for path in out.iterdir()})
-    assert written[0] == written[1]
-    assert set(written[0]) == {"scale.svg", "scale.csv"}
-
-
 def test_figures_without_records_are_left_out(scales, tmp_path):
     Case(scales.sweeps.parent, "bottleneck", "  model.memory: {values: [states, final]}\n")
     assert drawn(scales, tmp_path / "out", "lengths", "pruning") == {"lengths": [], "pruning": []}

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from study.attention import Attention
 from study.attention.combine import Combine
-from study.attention.formula import equations_of
 from study.config import Attention as Config
 from study.config.mechanisms import COMBINE
 
@@ -114,15 +113,3 @@ def test_a_combination_of_one_head_is_what_its_refusal_names(combine: str) -> No
         out = weight(base, "combine.weight")
         put(other, combine__weight=out.view_as(other.get_parameter("combine.weight")))
     close(context(base, *data), context(other, *data))
-
-
-def test_sum_own_is_a_control_that_says_so() -> None:
-    """It is the function of concat under an identity of its own, and differs from it in rounding alone."""
-    data = inputs()
-    concat, own = (site(value_width=V, combine=combine).float() for combine in ("concat", "sum_own"))
-    single = [x.float() if x.is_floating_point() else x for x in data]
-    torch.testing.assert_close(context(concat, *single), context(own, *single))
-    line = "control: the function of concat, rounded differently"
-    assert COMBINE["sum_own"].control == line
-    assert line in equations_of(own, carries=True)
-    assert line not in equations_of(concat, carries=True)

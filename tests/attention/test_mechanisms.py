@@ -8,17 +8,10 @@ import torch
 from attention_sites import DQ, B, H, L, close, context, inputs, seen, site
 
 from study.attention import Lengths
-from study.attention.combine import Combine
-from study.attention.mixing import Mixing
-from study.attention.part import Part
-from study.attention.positions import Positions
-from study.attention.reach import Reach
-from study.attention.scores import Scale, Score
 from study.attention.weighting import Weighting
 from study.config import experiment_from
-from study.config.mechanisms import AXES, SCORE, WEIGHTS
+from study.config.mechanisms import SCORE, WEIGHTS
 from study.errors import InputError
-from study.models.bridge import SourceMemory
 
 
 def test_cosine_starts_at_the_temperature_of_the_training_lengths() -> None:
@@ -120,18 +113,3 @@ def test_normalisers_on_hard_rows(name: str) -> None:
 def test_what_means_nothing_is_refused(overrides: dict[str, Any], reason: str) -> None:
     with pytest.raises(InputError, match=reason):
         experiment_from({"model.family": "transformer", "model.attention": overrides})
-
-
-BASES: dict[str, type[Part]] = {
-    base.axis: base for base in (Score, Scale, Weighting, Reach, Combine, Mixing, Positions, SourceMemory)
-}
-
-
-@pytest.mark.parametrize("axis", BASES)
-def test_every_value_has_one_class_that_cites_its_sources(axis: str) -> None:
-    for value, row in AXES[axis].items():
-        if not getattr(row, "attends", False):  # self-attention is no part of itself
-            found = BASES[axis].named(value)
-            assert (found.axis, found.name, found.facts) == (axis, value, row)
-            documented = " ".join((found.__doc__ or "").split())
-            assert all(one.partition(", ")[0] in documented for one in filter(None, found.facts.source.split("; ")))

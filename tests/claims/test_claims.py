@@ -17,7 +17,6 @@ from study.claims.multiverse import multiverse
 from study.claims.schema import read, read_all
 from study.claims.sentences import SentenceNoises
 from study.claims.verdicts import by_claim, deciding, summary
-from study.commands import claims as command
 from study.errors import InputError
 from study.files import CHECKOUT
 from study.records import Score
@@ -43,12 +42,6 @@ def contrast(**changes):
     return {"contrasts": [PAIR | changes]}
 
 
-def test_every_claim_is_there_and_names_what_the_sweeps_have():
-    rows = evaluate(read_all(), Runs(None, CHECKOUT / "sweeps"))
-    assert list(dict.fromkeys(row.claim.id for row in rows)) == list(range(1, 30))
-    assert {row.verdict for row in rows} == {"not yet run"}
-
-
 def test_a_claim_of_ones_own_by_hand(study):
     (row,) = study.ask()
     assert (row.verdict, row.word, row.corpus, row.family) == ("holds", "supported", "grammar", "recurrent")
@@ -68,18 +61,6 @@ def test_a_claim_of_ones_own_by_hand(study):
         assert (row.word, table.cells(row)["notes"], row.verdict) == ("contradicted", said, "fails")
     (row,) = study.ask({"type": "equivalence"}, margin=10)
     assert (row.word, row.verdict, table.cells(row)["turns"]) == ("undecided", "open", f"{9.8 + half:.1f}")
-
-
-def test_how_a_row_is_to_be_read_is_said(study):
-    (row,) = study.ask(no_vote="dot has a scale here", post_hoc="seen before")
-    assert page.answer(row).startswith("(holds)      +9.8 ")
-    assert " · grammar, recurrent (post hoc): dot − bilinear" in page.answer(row)
-    assert summary([row]).words == "not asked"
-    question = CLAIM["questions"][0]
-    rows = study.ask({"questions": [question, question | {"part": "turned", "contrasts": [TURNED]}]})
-    (one,) = table.summary(rows).to_dict("records")
-    assert one["answer"] == "depends on the question (1 of 2 hold)"
-    assert (one["hold"], one["fail"], one["open"]) == (1, 1, 0)
 
 
 def test_a_paired_design_compares_seed_by_seed(study):
@@ -258,19 +239,6 @@ def test_the_multiverse_changes_one_rule_at_a_time(tmp_path):
     assert not list(multiverse(rows, read(made.folder / "claims.yaml"), runs, SentenceNoises(None)))
 
 
-def test_arms_without_variance_are_tested_by_permutation(study):
-    """Five runs at 0 and five at 100: of C(10, 5) = 252 divisions two are as far apart. Signs of five: 2 of 32."""
-    study.write("dot", 0.001, dict.fromkeys(SEEDS, 100.0))
-    study.write("bilinear", 0.001, dict.fromkeys(SEEDS, 0.0))
-    (row,) = study.ask()
-    assert (row.test.method, row.test.difference, row.test.p, row.test.low) == ("exact", 100, 2 / 252, None)
-    assert (row.word, row.verdict) == ("supported", "holds")
-    assert study.ask({"type": "equivalence"})[0].word == "contradicted"
-    assert "exact p .008" in " ".join(page.lines([row]))
-    (row,) = study.ask(contrasts=[{"statistic": "within", "arm": {SCORE: "dot"}, "of": "test/exact", "minus": 50.0}])
-    assert (row.test.p, row.word) == (2 / 32, "undecided")
-
-
 @pytest.fixture(scope="module")
 def published():
     """The findings on all that is published."""
@@ -316,27 +284,6 @@ def test_what_the_published_records_say(published, claim, corpus, part, verdict,
         assert row.word == word
         for got, number in zip((row.test.difference, row.test.low, row.test.high), numbers, strict=True):
             assert number is None or got == pytest.approx(number, abs=0.51 * 10**-digits)
-
-
-def test_the_verb(study, tmp_path, capsys, monkeypatch):
-    study.ask()
-    monkeypatch.setattr("study.claims.schema.HERE", tmp_path / "ours.yaml")
-    monkeypatch.setattr(command, "sweeps_folder", lambda: tmp_path / "sweeps")
-    (tmp_path / "ours.yaml").write_text("claims: []")
-    options = ["--claims", str(tmp_path / "claims.yaml"), "--runs", str(study.runs)]
-    assert command.main(["mine", *options]) == 0
-    said = capsys.readouterr().out
-    assert "The answer: holds." in said
-    assert "    holds        +9.8 [" in said
-    monkeypatch.setenv("COLUMNS", "80")
-    assert command.main(options) == 0
-    head, line, *notes = capsys.readouterr().out.splitlines()
-    assert line.startswith("mine  dot beats bilinear  ")
-    assert line.endswith("holds")
-    assert max(len(head), len(line)) <= 80
-    assert "study claims mine" in "".join(notes)
-    with pytest.raises(InputError, match="claim: expected a number or name of a claim, got 99"):
-        command.main(["99", *options])
 
 
 @pytest.mark.parametrize(

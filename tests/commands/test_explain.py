@@ -1,9 +1,5 @@
 """`study explain`: what it prints is what is built, recorded and written."""
 
-import ast
-import inspect
-import re
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -95,18 +91,3 @@ def test_the_page_is_what_the_code_says() -> None:
         assert all(
             f"| `{value}` |" in below for value in rows if axis not in ("logit_init", "map_rate", "bilinear_init")
         )
-
-
-def test_the_gallery_counts_the_lines_of_its_classes() -> None:
-    """The fifteen rows, each with the lines of code of what it names, docstrings and blank lines left out."""
-    rows = re.findall(r"\| (`\w+\.\w+`(?:, `\w+\.\w+`)*) \| (\d+) \|", PAGE.read_text(encoding="utf-8"))
-    assert len(rows) == 15
-    for names, count in rows:
-        found = 0
-        for module, name in re.findall(r"`(\w+)\.(\w+)`", names):
-            tree = ast.parse(inspect.getsource(getattr(import_module(f"study.attention.{module}"), name)))
-            for node in ast.walk(tree):
-                if isinstance(node, ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
-                    node.body = node.body[1:] or [ast.Pass()]
-            found += len(ast.unparse(tree).replace("\n\n", "\n").splitlines())
-        assert found == int(count), (names, found)

@@ -177,7 +177,7 @@ parameters:
   model.width: {{value: 8}}
   decoding.beam: {{value: 1}}
   trainer.device: {{value: cpu}}
-  seed: {{values: [1, 2]}}
+  seed: {{values: [1]}}
 """
 CLAIM = """claims:
 - {id: own, slug: own, statement: The scale changes nothing after one update., type: superiority, questions: [
@@ -201,7 +201,7 @@ def test_gold_links_of_own_text_are_scored(tmp_path: Path) -> None:
 def test_sweep_report_claim_translation_and_alignment_work_on_own_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Two arms, two seeds, one update each, in this process; then every reader of runs."""
+    """Two arms, one update each, in this process; then every reader of runs."""
     from study.sweep.spec import load
     from study.training.run import run
 

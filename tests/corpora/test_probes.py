@@ -6,8 +6,6 @@ from collections import Counter
 from typing import Any
 
 import pytest
-import torch
-from torch import Tensor
 
 from study.config import experiment_from
 from study.corpora import Corpus, Pair, load, words
@@ -166,27 +164,6 @@ def test_one_space_asks_for_one_word_of_its_kind() -> None:
         assert pair.target == source[answers][1]
         assert {link[:2] for link in pair.attends or ()} == {(answers, asks), (asks, answers)}
         assert {link[:2] for link in pair.alignment or ()} == {(asks, 0), (answers, 0)}
-
-
-def test_symmetric_scores_that_see_no_labels_stay_within_the_bound() -> None:
-    """A ring of three with 3 labels: every node's answer, over all labels, for random scores and linear readouts."""
-    labels = torch.cartesian_prod(*[torch.arange(3)] * 3)  # [27, 3]: of nodes 0, 1, 2; node i names i + 1
-    one_hot, gold = torch.eye(3)[labels], labels[:, [1, 2, 0]]
-    draws = torch.Generator().manual_seed(0)
-
-    def accuracy(scores: Tensor, reads: Tensor, own: Tensor) -> Tensor:
-        mixed = torch.einsum("nas,lsv->nlav", scores.softmax(-1), one_hot)
-        answers = torch.einsum("nlav,nkv->nlak", mixed, reads) + torch.einsum("lav,nkv->nlak", one_hot, own)
-        return (answers.argmax(-1) == gold).float().mean((1, 2))
-
-    shape = 4000, 3, 3
-    scores, noise = (torch.randn(shape, generator=draws) * 2 for _ in range(2))
-    reads = torch.eye(3) * 3 + noise / 3
-    own = torch.randn(shape, generator=draws) * torch.rand(4000, 1, 1, generator=draws)
-    found = accuracy(scores + scores.mT, reads, own)
-    limit = 1 - (1 / 3) / 2 * (1 - 1 / 3)
-    assert 2 / 3 < float(found.max()) <= limit + 1e-6
-    assert float(accuracy(scores, torch.eye(3).expand(shape), own * 0).max()) == 1
 
 
 @pytest.mark.parametrize(

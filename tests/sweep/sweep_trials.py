@@ -57,12 +57,19 @@ def quick(experiment: Experiment, folder: Path) -> None:
 
 
 def fated(experiment: Experiment, folder: Path) -> None:
-    """Seed 1 finishes, 2 raises, 3 is killed, 4 diverges, 5 exits, 6 forgets its record."""
+    """Seed 1 fails once. 2 raises, 3 leaves a process and is killed, 4 diverges, 5 exits, 6 forgets its record, 7 is
+    given something wrong.
+    """
     note(folder, f"seed {experiment.seed}")
     match experiment.seed:
+        case 1 if not (folder / "failed").exists():
+            (folder / "failed").touch()
+            raise RuntimeError("once")
         case 2:
             raise OSError(f"cannot read {folder}/secret.txt\nand more")
         case 3:
+            left = subprocess.Popen(["sleep", "600"])
+            (folder / "left").write_text(str(left.pid))
             os.kill(os.getpid(), signal.SIGKILL)
         case 4:
             finish(experiment, folder, "diverged")
@@ -70,6 +77,8 @@ def fated(experiment: Experiment, folder: Path) -> None:
             os._exit(7)
         case 6:
             return
+        case 7:
+            raise InputError("no such corpus")
         case _:
             finish(experiment, folder)
 
@@ -113,24 +122,6 @@ def removed(experiment: Experiment, folder: Path) -> None:
         shutil.rmtree(folder)
         say(folder)
         (folder / "history.jsonl").write_text("")
-    finish(experiment, folder)
-
-
-def flaky(experiment: Experiment, folder: Path) -> None:
-    """Seed 1 fails once, 2 always, 3 is given something wrong, 4 is killed and leaves a process of its own."""
-    note(folder, f"seed {experiment.seed}")
-    match experiment.seed:
-        case 1 if not (folder / "failed").exists():
-            (folder / "failed").touch()
-            raise RuntimeError("once")
-        case 2:
-            raise ValueError("always")
-        case 3:
-            raise InputError("no such corpus")
-        case 4:
-            left = subprocess.Popen(["sleep", "600"])
-            (folder / "left").write_text(str(left.pid))
-            os.kill(os.getpid(), signal.SIGKILL)
     finish(experiment, folder)
 
 

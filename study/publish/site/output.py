@@ -107,7 +107,7 @@ class _Handler(SimpleHTTPRequestHandler):
 
     def send_head(self) -> Any:
         """Refuse the request of a page that found this port under another name."""
-        if (self.headers.get("Host") or "").rpartition(":")[0] not in (HERE, "localhost"):
+        if (self.headers.get("Host") or "").partition(":")[0] not in (HERE, "localhost"):
             self.send_error(403)
             return None
         return super().send_head()
