@@ -69,14 +69,6 @@ def test_the_fused_kernel_is_taken_when_nobody_taps(family: str, score: str, fus
     torch.testing.assert_close(tapped, output, rtol=1e-4, atol=1e-5)
 
 
-def test_luong_without_feeding_asks_for_all_positions_at_once() -> None:
-    translator = model("luong", score="additive")
-    source, target = batch()
-    with taps(translator) as calls:
-        translator.decode(translator.encode(source, source != PAD), target)
-    assert [call.query.shape[2] for call in calls["cross", 0]] == [target.shape[1]]
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_cross_keys_are_prepared_once_per_sentence(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
     translator = model(family, score="additive")
