@@ -39,6 +39,7 @@ NUMBERS = re.compile(r"\[(?:\n +(?:-?\d[\d.e+-]*|null),?)+\n +\]")
 Count = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(ge=0, le=1e15)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+Split = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
 Time = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)$")]
 
 
@@ -129,7 +130,7 @@ class Score(Section):
         hypotheses_sha256: its SHA-256.
     """
 
-    split: Name
+    split: Split
     metric: Name
     value: float | None
     n: Count

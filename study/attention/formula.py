@@ -59,12 +59,13 @@ def _mapped(site: Attention) -> Iterator[str]:
 def _scored(site: Attention) -> Iterator[str]:
     """Yield scores and their scale, then what changes scaled scores before they are normalised."""
     scale, score = site.scale, site.score
+    factor = _left(site, scale.formula)
     if scale.formula == Unscaled.formula:
         yield f"e = {score.formula}"
     else:
         about = "about " if scale.facts.grows else ""
-        start = f", {scale.formula} starting {about}at 1/√d" if scale.facts.learned and scale.facts.power == 0.5 else ""
-        yield f"e = ({score.formula}) · {scale.formula}, d = {score.d}{start}"
+        start = f", {factor} starting {about}at 1/√d" if scale.facts.learned and scale.facts.power == 0.5 else ""
+        yield f"e = ({score.formula}) · {factor}, d = {score.d}{start}"
     if score.facts.unit_logits and scale.facts.divides:
         yield f"over-scaled, a control: e without {scale.formula} starts O(1) whatever d is"
     for option in site.logits.facts.options:
@@ -75,17 +76,27 @@ def _scored(site: Attention) -> Iterator[str]:
         yield site.combine.facts.mixes_logits
 
 
+def _hides(site: Attention) -> bool:
+    """Return True if a window or the own position hides some of the S visible slots."""
+    return bool(site.reach.facts.within or site.config.exclude_self)
+
+
+def _left(site: Attention, formula: str) -> str:
+    """Return a formula of S, the visible slots, with S′ where some of them are hidden."""
+    return re.sub(r"\bS\b", "S′" if _hides(site) else "S", formula)
+
+
 def _weighed(site: Attention) -> Iterator[str]:
     """Yield the conditions that hide some of the S visible slots, the normaliser over the others, and later steps."""
-    facts, hides = site.reach.facts, bool(site.reach.facts.within or site.config.exclude_self)
+    facts, hides = site.reach.facts, _hides(site)
     if facts.formula != facts.composed:
         yield f"reach: {facts.formula}"
     if facts.within:
         yield f"window: {facts.within}, w = {site.config.window}"
     if site.config.exclude_self:
         yield "hidden: its own position, s = t"
-    formula = re.sub(r"\bS\b", "S′" if hides else "S", site.weights.formula)
-    yield f"a = {formula} over the {'S′ slots left of the S visible' if hides else 'S visible slots'}, 0 elsewhere"
+    slots = "S′ slots left of the S visible" if hides else "S visible slots"
+    yield f"a = {_left(site, site.weights.formula)} over the {slots}, 0 elsewhere"
     if site.combine.facts and site.combine.facts.mixes:
         yield site.combine.facts.mixes
     yield from facts.after

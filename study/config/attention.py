@@ -225,6 +225,8 @@ def _alone(site: Attention) -> Iterable[str]:
             continue
         if not (mapped and score.d) or score.matrix:
             yield f"{name}: {value} divides W_Q and W_K of score dot, got {here}. Remove it."
+        if (site.groups or site.heads) != site.heads or values.keys:
+            yield f"{name}: {value} divides the W_Q and W_K of every head alike, which shared keys do not. Remove it."
         if norm:
             yield f"{name}: {value} has no effect with norm {site.norm}, which undoes the size of maps. Remove it."
         if scale.divides or scale.learned:

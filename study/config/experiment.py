@@ -53,14 +53,17 @@ class Training(Frozen):
 
     @model_validator(mode="after")
     def _within_the_budget(self) -> Self:
-        """Check warm-up and validation against the steps. The defaults pass with any number of steps."""
+        if problem := self.beyond(self.steps):
+            raise ValueError(problem)
+        return self
+
+    def beyond(self, steps: int) -> str | None:
+        """Return what is wrong with warm-up or validation in so many steps. The defaults pass with any number."""
         for name in ("warmup", "validate_every"):
             given = getattr(self, name)
-            if self.steps < given != type(self).model_fields[name].default:
-                raise ValueError(
-                    f"{name}: expected at most steps ({self.steps}), got {given}. Lower it or raise steps."
-                )
-        return self
+            if steps < given != type(self).model_fields[name].default:
+                return f"{name}: expected at most steps ({steps}), got {given}. Lower it or raise steps."
+        return None
 
 
 class Decoding(Frozen):
@@ -138,6 +141,8 @@ class Experiment(Frozen):
         words = self.data.shortest_target
         if self.pruning and (problem := self.pruning.refusal(self.model)):
             raise ValueError(f"pruning.{problem}")
+        if self.pruning and (problem := self.training.beyond(self.pruning.base_steps or self.training.steps)):
+            raise ValueError(f"training.{problem} The run that is pruned has pruning.base_steps.")
         if getattr(self.model, "factors", "whole") == "split" and not self.data.factored:
             raise ValueError(
                 f"model.factors: expected data graph or multi_lookup for split, got {self.data.name}. Use whole."

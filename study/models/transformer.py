@@ -147,11 +147,11 @@ class Transformer(Translator):
         first = "embeddings" if self.source_positions.inside else f"{self.source_positions.formula}, x the embeddings"
         below = f"the residual stream at its layer, normalised (layer 1: {first})"
         joins = "added to the residual stream"
-        every = "the same states, every source token"
+        names, every = "", "the same states, every source token"
         if self.config.factors == "split":
-            below, every = f"{below}, of names alone", f"{every}; values of labels alone"
+            names, every = ", of names alone", f"{every}; values of labels alone"
         sites = {
-            "encoder_self": Origin(f"source tokens: {below}", every, joins),
+            "encoder_self": Origin(f"source tokens: {below}{names}", every, joins),
             "decoder_self": Origin(f"target tokens: {below}", "the same states, y_0 … y_{t−1} alone", joins),
             "cross": Origin(
                 "the residual stream after self-attention of its layer, normalised",

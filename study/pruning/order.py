@@ -71,11 +71,13 @@ def gradient(model: Translator, data: Sequence[Example], normalise: bool = False
     return found
 
 
-def weight_norm(model: Translator) -> Importance:
+def weight_norm(model: Translator, among: Sequence[Head]) -> Importance:
     """The l2 norm of the parameters that a head has: those that an attention with this head alone is made of."""
+    places = {(head.site, head.layer) for head in among}
     return {
         Head(site, layer, head): sum(float(p.detach().double().square().sum()) for p in parameters) ** 0.5
         for site, layer, attention in model.sites()
+        if (site, layer) in places
         for head in range(len(attention.kept))
         for parameters in [list(attention.reduced([head]).parameters())]
     }
@@ -190,7 +192,7 @@ def rank(model: Translator, experiment: Experiment, train: Sequence[Example], va
         case "gradient" | "gradient_normalised":
             importance = gradient(model, train[:MEASURED], pruning.order == "gradient_normalised")
         case "weight_norm":
-            importance = weight_norm(model)
+            importance = weight_norm(model, among)
         case "leave_one_out":
             importance = leave_one_out(model, searched, among)
         case "gates":

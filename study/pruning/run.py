@@ -22,9 +22,9 @@ from study.pruning import answers
 from study.pruning.answers import Answer, EvaluationSetup
 from study.pruning.order import Ranking, gone, rank, shuffled
 from study.pruning.surgery import Head, heads_of, mask, remove
-from study.records import ModelFacts, Record
+from study.records import CHECKPOINT, ModelFacts, Record
 from study.training.batches import sizes_of
-from study.training.checkpoint import cut, cut_to, load
+from study.training.checkpoint import cut, cut_to, load, resumable
 from study.training.run import Hooks, Run
 from study.training.run import run as train
 from study.training.task import initial_model
@@ -123,6 +123,7 @@ class Removal(Hooks):
 
     def fit(self, run: Run) -> None:
         """Answer the question on the whole model, then take the heads. Nothing is fitted."""
+        run.model.to(run.device)
         run.task.best = {"step": 0, "value": None, "state": None}
         self.ranking = self.rank(run, run.model)
         split, among = run.data.corpus.tests[0], heads_of(run.model, self.pruning.site)
@@ -179,7 +180,7 @@ class Retraining(Removal):
 
 
 class Continuation(Removal):
-    """The trained model, trained on while its heads go: the first at once, the last halfway (Voita et al. 2019).
+    """The trained model, trained on while its heads go: the first at once, all before half of it (Voita et al. 2019).
 
     The order of removal is found before. Learning rate and Adam start again, as in any training. A validation selects
     only once all heads are gone.
@@ -195,6 +196,8 @@ class Continuation(Removal):
 
     def fit(self, run: Run) -> None:
         run.task.before_step = partial(self.mask, run)
+        step, _ = resumable(run.folder / CHECKPOINT, run.model)
+        self.mask(run, max(0, step - 1))  # a validation may be all that is left to do
         run.fit()
         mask(run.model, ())
         remove(run.model, self.gone())

@@ -195,14 +195,17 @@ class Choice(NamedTuple):
     """The layer with the lowest AER on validation, heads averaged, and the head with it. Of equals, the first."""
 
     layer: Place
-    head: Place
+    head: Place | None
+    """None: no head was chosen."""
 
 
 def choose(found: Readings, valid: Sequence[Example]) -> Choice | None:
-    """Choose by AER on validation, whose readings are `found`; None without gold, or without slots to align."""
-    gold = gold_of(valid)
-    if gold is None or not found:
+    """Choose by AER on validation, whose readings are `found`: without gold the last layer; None without slots."""
+    if not found:
         return None
+    gold = gold_of(valid)
+    if gold is None:
+        return Choice((max(found), None), None)
     layers, heads = {}, {}
     for layer, read in sorted(found.items()):
         layers[layer, None] = alignment_error(read, gold)
@@ -225,7 +228,7 @@ def alignment_scores(found: Readings, data: Sequence[Example], split: str, choic
         ("gold_mass", gold_mass(mean, gold), _signature(choice.layer)),
         ("aer_floor", error_floor(data, gold), "links:one a target word"),
     ]
-    if len(mean[0].weights) > 1:
+    if choice.head and len(mean[0].weights) > 1:
         layer, head = choice.head
         values.append(("aer_best_head", alignment_error(found[layer], gold, head), _signature(choice.head)))
     return [

@@ -46,7 +46,8 @@ def evaluate(
     started = time.perf_counter()
     hypotheses = {split: decode.translate(model, part, vocabulary, beam, alpha) for split, part in data.items()}
     speed = sum(map(len, data.values())) / (time.perf_counter() - started)
-    on_valid = readings(model, valid, vocabulary) if gold_of(valid) is not None else {}
+    gold = any(gold_of(part) is not None for part in data.values())
+    on_valid = readings(model, valid, vocabulary) if gold else {}
     aligning = choose(on_valid, valid)
     losses = {split: decode.tempered_nll(model, part, TEMPERATURES) for split, part in data.items()}
     cooled = int(losses["valid"].nansum(0).argmin())

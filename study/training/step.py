@@ -90,8 +90,8 @@ def surrogate_loss(
 
 
 def has_samples(terms: Sequence[Terms]) -> bool:
-    """Return True if any mechanism drew a sample."""
-    return any(term.log_prob is not None for term in terms)
+    """Return True if any mechanism drew a sample, or adds a bonus."""
+    return any(term.log_prob is not None or term.bonus is not None for term in terms)
 
 
 def running_mean(mean: Tensor, log_p: Tensor, real: Tensor) -> Tensor:

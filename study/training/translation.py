@@ -131,7 +131,7 @@ def align(
         pairs: source and target sentences, or a split of the model's corpus (default: its first test split).
         layer: layer of cross-attention, from 0 (default: the one with the lowest alignment error on validation, or the
             last, if no correct links are known there).
-        head: head, from 0 (default: the mean over heads).
+        head: head, by its number before any pruning, from 0 (default: the mean over heads).
 
     Returns:
         The layer, and the links of each pair: source word and target word, both from 0. A pair that is too long for the
@@ -152,14 +152,17 @@ def align(
     found = readings(model, examples(given, vocabulary), vocabulary)
     if not found:
         memory = experiment.model.memory
-        raise InputError(f"model: expected a memory of source tokens, got {memory}. Choose another run.")
+        got = f"{len(given)} pairs and memory {memory}"
+        raise InputError(f"model: expected pairs, and heads of cross-attention over source tokens, got {got}.")
     _check_known("layer", layer, found)
-    _check_known("head", head, range(len(next(iter(found.values()))[0].weights)))
     if layer is None:
         valid = examples(load(experiment.data).splits["valid"], vocabulary)
         choice = choose(readings(model, valid, vocabulary), valid)
         layer = choice.layer[0] if choice else max(found)
-    return layer, [links(reading.of(head)) for reading in found[layer]]
+    kept = next(module.kept for site, at, module in model.sites() if (site, at) == ("cross", layer))
+    _check_known("head", head, kept)
+    place = None if head is None else list(kept).index(head)
+    return layer, [links(reading.of(place)) for reading in found[layer]]
 
 
 def _check_known(name: str, value: int | None, known: Iterable[int]) -> None:

@@ -16,11 +16,13 @@ from study.attention_map import entropy
 from study.config import Experiment, experiment_from, recorded
 from study.config.words import arm_words, differing
 from study.corpora import load as load_corpus
+from study.errors import InputError
 from study.models import build
 from study.models.translator import BOS, EOS
+from study.pruning.surgery import Head, remove
 from study.records import Record
 from study.training.checkpoint import save_model
-from study.training.translation import Trained, translate, unknown
+from study.training.translation import Trained, align, translate, unknown
 from study.training.vocabulary import Subwords, Vocabulary, Words, vocabulary_for
 
 TEXTS = ["Der Mann sieht den Ärger über die Haustür.", "The man sees the trouble over the front door."]
@@ -223,6 +225,18 @@ def test_links_of_a_model_that_looks_at_its_own_place_are_the_diagonal(
     assert "layer 1, head 1" in capsys.readouterr().err
 
 
+def test_heads_of_a_pruned_model_keep_their_numbers(tmp_path: Path) -> None:
+    """Layer 0 keeps both heads, layer 1 its second one, which aligns as before under its old number."""
+    untrained(tmp_path / "run", None, COPY, TWO_HEADS)
+    trained = load(tmp_path / "run")
+    before = [align(trained, layer=layer, head=1) for layer in (0, 1)]
+    remove(trained.model, [Head("cross", 1, 0)])
+    assert align(trained, layer=1, head=1)[1] == align(trained, layer=1)[1]  # the only one
+    assert align(trained, layer=0, head=1) == before[0]
+    with pytest.raises(InputError, match="head: expected one of 1, got 0"):
+        align(trained, layer=1, head=0)
+
+
 def test_sentences_of_ones_own_are_aligned_without_the_corpus(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -236,7 +250,7 @@ def test_sentences_of_ones_own_are_aligned_without_the_corpus(
     untrained(Path("two"), None, COPY, TWO_HEADS)
     for words, wanted in [
         (["run"], "nowhere"),
-        (["mean"], "expected a memory of source tokens, got mean."),
+        (["mean"], "cross-attention over source tokens, got 6 pairs and memory mean."),
         (["two", "test_2016"], "split: expected train, valid, test, got test_2016."),
         (["two", "test", "--head", "2"], "head: expected one of 0, 1, got 2."),
     ]:
