@@ -47,7 +47,7 @@ def cells(attention: Mapping[str, Any]) -> Iterator[str]:
     for letters in zip(*(token.rjust(height) for token in source), strict=True):
         yield f"{'':{margin + 4}}{' '.join(letters)}".rstrip()
     for t, (token, weights) in enumerate(zip(target, attention["weights"], strict=True)):
-        shades = [SHADES[min(len(SHADES) - 1, round(weight * (len(SHADES) - 1)))] for weight in weights]
+        shades = [SHADES[round(min(1.0, abs(weight)) * (len(SHADES) - 1))] for weight in weights]  # of any sign
         pairs = (shade + ("•" if (s, t) in gold else shade) for s, shade in enumerate(shades))
         yield f"{token:>{margin + 2}}  {''.join(pairs)}".rstrip()
     yield f"{'':{margin + 2}}  weight 0 {'·'.join(SHADES)} 1{', • gold' if gold else ''}"

@@ -201,15 +201,19 @@ def names(corpus: Section) -> list[str]:
     return found
 
 
-def check(name: str, goal: str | None, corpora: Iterable[Section]) -> Goal:
+def check(name: str, goal: str | None, corpora: Iterable[Section], pruned: bool = True) -> Goal:
     """Return the goal of the metric `name` (`split/score` or `split/score/subset`) for runs on these corpora.
 
     Raises:
-        InputError: runs on one of them lack it, or the goal given is the other one.
+        InputError: runs on one of them lack it, the goal given is the other one, or heads are counted that runs without
+            a pruning (not `pruned`) do not lose.
     """
     for corpus in corpora:
         _check(name, corpus, "metric.name: ")
-    score = name.split("/")[1]
+    score, *subset = name.split("/", 2)[1:]
+    of_heads = subset and (subset[0] in KEPT or PARTS.fullmatch(subset[0]))
+    if not pruned and (of_heads or METRICS[score].needs == "heads"):
+        raise InputError(f"metric.name: expected a score of trained models, got {name}, which prunings have alone.")
     found = METRICS[score].goal
     assert found is not None
     if goal not in (None, found):

@@ -143,6 +143,12 @@ def source_length(text: str) -> int:
     return sum(form[0].isalnum() or form[0] == "_" for form in forms(text))
 
 
+def length_buckets(pairs: Sequence[Pair]) -> dict[str, list[bool]]:
+    """Return whether each pair is in a bucket of `LENGTHS`, by the bucket's name."""
+    lengths = [source_length(pair.source) for pair in pairs]
+    return {f"length {low}-{high}": [low <= length <= high for length in lengths] for low, high in LENGTHS}
+
+
 def score_split(
     hypotheses: Sequence[str], pairs: Sequence[Pair], split: str, members: Members | None = None
 ) -> list[Score]:
@@ -153,9 +159,7 @@ def score_split(
     """
     references = [pair.target for pair in pairs]
     _paired(hypotheses, references)
-    lengths = [source_length(pair.source) for pair in pairs]
-    buckets = {f"length {low}-{high}": [low <= length <= high for length in lengths] for low, high in LENGTHS}
-    scores = []
+    buckets, scores = length_buckets(pairs), []
     for subset, rows in _parts(len(pairs), buckets | dict(members or {})):
         some, theirs = [hypotheses[i] for i in rows], [references[i] for i in rows]
         for metric in METRICS if subset is None else BY_LENGTH if subset in buckets else OF_SUBSETS:

@@ -299,10 +299,14 @@ class Store:
         return files.read_parquet(self.folder / name, columns, split, self.folder, repeated)
 
     def _trees(self) -> Iterator[dict[str, Any]]:
-        """Yield the records of a working folder as data, without those that cannot be read: `record` says why."""
+        """Yield the records of a working folder as data.
+
+        Left out are those that cannot be read, for which `record` says why, and those whose folder has been renamed.
+        """
         for identity in sorted(self.ids(), key=rows.order):
             with suppress(InputError):
-                yield self.record(identity).model_dump(mode="json")
+                if (record := self.record(identity)).id == identity:
+                    yield record.model_dump(mode="json")
 
     def _file(self, identity: str) -> Path:
         return self.folder / identity / "record.json"

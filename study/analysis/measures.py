@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from study import metrics
-from study.analysis import labels
 
 FACTS = ("entropy", "tokens_per_second", "freed", "heads", "with_one_head")
 """Numbers of a run that tables of sweeps show beside its scores; see `facts`."""
@@ -33,7 +32,7 @@ class Measure:
         """`exact match, %`; `query information, nats`."""
         name = metrics.title(self.metric)
         if self.costing is not None:
-            return f"heads that cost more than {labels.number(self.costing, self.decimals)} {name}"
+            return f"heads that cost more than {self.costing:g} {name}"
         return name
 
     @property
@@ -44,7 +43,7 @@ class Measure:
     def of(self, values: Mapping[str | None, float | None]) -> float | None:
         """Return the number from the values of its score by subset; None if it means nothing in this run.
 
-        A share of heads is 100 · share of heads h with (score of the whole model) − (score without h) > costing.
+        A share of heads is 100 · share of heads h without which the score is worse by more than costing.
 
         Raises:
             KeyError: the run has no such rows.
@@ -54,7 +53,8 @@ class Measure:
         parts = [value for subset, value in values.items() if metrics.WITHOUT.fullmatch(subset or "")]
         if (whole := values[None]) is None or not parts or None in parts:
             raise KeyError("without")
-        return 100 * sum(whole - part > self.costing for part in parts if part is not None) / len(parts)
+        sign = metrics.metric_of(self.metric).direction
+        return 100 * sum(sign * (whole - part) > self.costing for part in parts if part is not None) / len(parts)
 
 
 def diagnostic(tree: Tree, metric: str) -> float | None:

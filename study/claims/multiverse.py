@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from typing import Any
 
 from study import metrics
 from study.analysis.runs import Runs
@@ -44,13 +45,15 @@ def multiverse(
     for _, some in groupby(rows, key=lambda row: (id(row.question), row.corpus, row.family)):
         own = list(some)
         if own[0].votes:
-            found = {name: _by_rules(own, rules) for name, rules in RULES.items()}
+            found = {name: _by_rules(own, rules, evaluator) for name, rules in RULES.items()}
             found |= {f"by {score}": _by_score(own[0], score, evaluator) for score in SCORES}
             yield next(row for row in own if row.decides), found
 
 
-def _by_rules(rows: Sequence[Finding], rules: Rules) -> str:
+def _by_rules(rows: Sequence[Finding], rules: Rules, evaluator: Evaluator) -> str:
     """Return the verdict on a question under other rules."""
+    if (costing := rows[0].measure.costing) is not None and rules.margin != 1:  # the margin is in what is counted
+        return _asked(rows[0], {"margin": costing * rules.margin}, evaluator)
     words = [[word for _, word in judge(some, rules)] for some in by_score(rows)]
     stances = [stance(row, *own) for row, *own in zip(rows, *words, strict=True)]
     return verdict_of(rows[0].question, words[0], stances)
@@ -70,7 +73,12 @@ def _by_score(row: Finding, score: str, evaluator: Evaluator) -> str:
         return ""
     changes = {"metric": metric, "second": "", "margin": None if without_margin else question.margin}
     try:
-        asked = evaluator.ask(row.claim, question.model_copy(update=changes), f"{row.corpus}/{row.family}")
+        return _asked(row, changes, evaluator)
     except InputError:  # the question has been checked, so its records or its margin lack the score
         return ""
-    return asked[0].verdict
+
+
+def _asked(row: Finding, changes: dict[str, Any], evaluator: Evaluator) -> str:
+    """Return the verdict on the question of a row with other fields."""
+    question = row.question.model_copy(update=changes)
+    return evaluator.ask(row.claim, question, f"{row.corpus}/{row.family}")[0].verdict

@@ -104,6 +104,8 @@ def _measured(store: Store, key: Key) -> SentenceNoise | None:
         return None
     data = experiment_from(trees[0]["config"]).data
     pairs, members = _pairs(data, split, subset, digests)
+    if subset and not members:
+        return None
     parts, right = list[Any](), []
     for weight, names in arms:
         values = [_values(store, name, split, score, pairs) for name in names]
@@ -128,7 +130,7 @@ def _measured(store: Store, key: Key) -> SentenceNoise | None:
 def _pairs(data: Any, split: str, subset: str, digests: tuple[tuple[str, str], ...]) -> tuple[list[Pair], list[int]]:
     """Return the sentences of a split, and the places of those in a subset; none without the text or the subset."""
     pairs: list[Pair] = data.pairs_of(split, dict(digests)) or []
-    inside = data.in_subsets(split, pairs)[subset] if pairs and subset else []
+    inside = (scoring.length_buckets(pairs) | data.in_subsets(split, pairs)).get(subset, []) if subset else []
     return pairs, [i for i, belongs in enumerate(inside) if belongs]
 
 

@@ -18,6 +18,7 @@ A condition compares columns with values. It cannot run code: `@`, `__` and `.to
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
@@ -86,7 +87,11 @@ def _sweeps() -> Iterator[dict[str, Any]]:
     from study.sweep.spec import load
 
     for path in sorted(sweeps_folder().glob("*.yaml")):
-        spec = load(path)
+        try:
+            spec = load(path)
+        except InputError as problem:  # such as a file for `study tune`; the others are listed
+            print(f"study: {problem}", file=sys.stderr)
+            continue
         sizes = {"runs": len(spec.runnable), "seeds": len(spec.seeds), "arms": sum(map(len, spec.arms.values()))}
         yield {"file": str(path), **sizes, "metric": "/".join(spec.metric), "description": spec.description}
 

@@ -43,6 +43,8 @@ def main(argv: Sequence[str]) -> int:
     corpus = args.run in KINDS and args.run != "files"
     if not args.sentences and (args.versus or args.csv or (args.split and not corpus)):
         raise InputError("--versus, --csv, --split: expected with --sentences, got none. Add --sentences.")
+    if args.plot and (corpus or args.sentences or args.json):
+        raise InputError("--plot: expected with a run alone, which has an attention map, got more. Remove it.")
     if corpus:
         _corpus(args)
         return 0
@@ -78,7 +80,8 @@ def _corpus(args: Namespace) -> None:
     from study.config import experiment_from
     from study.corpora import load, mean_words, words
 
-    corpus = load(experiment_from({"data.name": args.run}).data)
+    place = {"data.folder": str(args.data)} if args.data else {}
+    corpus = load(experiment_from({"data.name": args.run, **place}).data)
     split = args.split or corpus.tests[0]
     if split not in corpus.splits:
         raise InputError(f"--split: expected {', '.join(corpus.splits)}, got {split}.")

@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import importlib.util
+import os
 import shlex
 import sys
 from collections.abc import Callable, Sequence
@@ -130,12 +131,14 @@ def _plan(
     if not todo.tasks:
         return
     here, to = resources.here(), ["--runs", str(todo.out.resolve())]
+    to += [plugins.OPTION] if os.environ.get(plugins.ALLOWED) == plugins.EVERY else []
     fields = {cell.id: cell.overrides_json for cell in cells}
     commands = [shlex.join([*STUDY, "train", "--overrides-json", fields[task.id], *to]) for task in todo.tasks]
     if args.engine == "slurm":
         words = [*STUDY, "sweep", str(spec.path.resolve()), *to, *(f"--only={one}" for one in args.only or ())]
         words += [f"--seeds={','.join(map(str, args.seeds))}"] if args.seeds else []
         words += [f"--slots={args.slots}"] if args.slots else []
+        words += [f"--retries={args.retries}"] if args.retries != 1 else []
         plan = args.asked.plan(todo, words + (["--unpublished"] if args.unpublished else []))
     elif args.engine == "ray":
         plan = args.asked.plan(todo, commands)

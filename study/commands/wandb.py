@@ -20,6 +20,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from study.commands.options import Parser, runs_folder
@@ -56,7 +57,10 @@ def main(argv: Sequence[str]) -> int:
     else:
         store, one = find(str(args.folder), runs_folder())
         ids = [one]
-    specs = [load(file) for file in sorted(sweeps_of(store.folder).glob("*.yaml"))]
+    specs = []
+    for file in sorted(sweeps_of(store.folder).glob("*.yaml")):
+        with suppress(InputError):  # such as a file for `study tune`
+            specs.append(load(file))
     if args.sweep is not None:
         specs.append(load(sweep_file(args.sweep)))
         ids = [identity for identity in ids if identity in {cell.id for cell in specs[-1].runnable}]

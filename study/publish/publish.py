@@ -121,8 +121,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
     results.root.mkdir(parents=True, exist_ok=True)
     for left in (*files.leftovers(results.root), *files.leftovers(results.root / SENTENCES)):
         left.unlink(missing_ok=True)
-    if fresh or spec.name not in results.manifests:
-        tables.add(results.root, [_new(one, working) for one in fresh], {spec.name: arms})
+    tables.add(results.root, [_new(one, working) for one in fresh], {spec.name: arms})
     plugins.keep(results.root, (value for one in made.values() for _, value in flat(one.config)))
     write_manifest(results.root, {spec.name: sweep})
     counts = Counter(record.status for record in made.values())

@@ -60,6 +60,7 @@ class Job:
         environment: variables of W&B that replace those of offline runs.
         trial: what runs one experiment into its folder; importable, since another process calls it.
         allowed: code that may run.
+        mechanisms: content of the files of a user's own mechanisms, for a process that has not read them.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Job:
     environment: Mapping[str, str] = field(default_factory=dict)
     trial: Trial = train
     allowed: str = field(default_factory=lambda: os.environ.get(plugins.ALLOWED, ""))
+    mechanisms: tuple[str, ...] = ()
 
     def due(self) -> tuple[Task, ...]:
         """Return the runs without a good record.
@@ -88,7 +90,8 @@ class Job:
 def job_of(spec: Spec, cells: Iterable[Cell], out: Path, **more: Any) -> Job:
     """Return the job that makes cells of a sweep; `more` are further fields of it."""
     tasks = [Task(cell.id, spec.label(cell), cell.experiment) for cell in cells if cell.id and cell.experiment]
-    return Job(spec.name, spec.metric, out, tuple(tasks), **more)
+    own = (plugin.text for task in tasks for plugin in plugins.among(scientific(task.experiment).values()))
+    return Job(spec.name, spec.metric, out, tuple(tasks), mechanisms=tuple(dict.fromkeys(own)), **more)
 
 
 def plan(job: Job, here: Resources, commands: Sequence[str]) -> Plan:
@@ -106,6 +109,7 @@ def run(job: Job, here: Resources) -> int:
         OSError: a run's folder cannot be written.
     """
     os.environ[plugins.ALLOWED] = job.allowed
+    plugins.remember(job.mechanisms)
     todo = job.due()
     if not todo:
         print(f"{job.name}: nothing to do, all {len(job.tasks)} runs are there")

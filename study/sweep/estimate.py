@@ -11,7 +11,7 @@ from study.config import Experiment
 from study.config.overrides import flat
 from study.store import RUNS, Store
 
-ALIKE = ["data.name", "model.family", "model.width", "model.layers"]
+ALIKE = ["data.name", "model.family", "model.width", "model.layers", "pruning.question"]
 """Fields that decide the pace of a run. Runs with the same values are similar."""
 WORK = ["training.steps", "training.batch_tokens"]
 """Fields whose product is proportional to the time."""
@@ -29,10 +29,11 @@ def estimated(experiments: Iterable[Experiment], *folders: Path) -> list[float |
         store = Store(folder)
         frame = store.frame(RUNS, columns) if store.published else store.runs.reindex(columns=columns)
         frame = frame[(frame["status"] == "finished") & (frame["wall_seconds"] > 0) & frame[WORK[0]].notna()]
-        frame = frame.assign(pace=frame["wall_seconds"] / frame[WORK].astype(float).prod(axis=1))
+        pruned = frame[ALIKE[-1]].astype(object).fillna("")
+        frame = frame.assign(pace=frame["wall_seconds"] / frame[WORK].astype(float).prod(axis=1), **{ALIKE[-1]: pruned})
         pace = {**frame.groupby(ALIKE)["pace"].mean(), **pace}
     rows = [dict(flat(experiment.model_dump(mode="json"))) for experiment in experiments]
-    found = [(pace.get(tuple(row[name] for name in ALIKE)), row[WORK[0]] * row[WORK[1]]) for row in rows]
+    found = [(pace.get(tuple(row.get(name) or "" for name in ALIKE)), row[WORK[0]] * row[WORK[1]]) for row in rows]
     return [None if each is None else each * work for each, work in found]
 
 

@@ -145,7 +145,8 @@ def load(path: Path, cells: Callable[[dict[str, Any]], tuple[Cell, ...]] = _grid
         found = cells(tree)
         metric = tree["metric"]["name"]
         corpora = {cell.experiment.data.name: cell.experiment.data for cell in found if cell.experiment}
-        goal = metrics.check(metric, tree["metric"].get("goal"), corpora.values())
+        pruned = all(cell.experiment.pruning for cell in found if cell.experiment)
+        goal = metrics.check(metric, tree["metric"].get("goal"), corpora.values(), pruned)
     except InputError as problem:
         raise InputError(f"{path}: {problem}") from None
     return Spec(

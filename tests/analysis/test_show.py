@@ -4,6 +4,7 @@ import re
 import pytest
 
 from study.analysis.run_text import configuration
+from study.attention_map import SHADES, cells
 from study.commands.report import main as report
 from study.commands.show import main
 from study.corpora.catalogue import KINDS
@@ -80,6 +81,11 @@ def test_fields_that_differ_from_the_defaults_of_today_are_shown(tiny):
     assert "model.cell" not in said
     gone = record.model_copy(update={"config": {"data": {"name": ["x"]}, "model": 5}})
     assert [line.split()[0] for line in configuration(gone)] == ["data.name", "model", "seed"]
+
+
+def test_weights_of_any_sign_are_shaded_by_their_size():
+    shown = list(cells({"source": ["a", "b"], "target": ["x"], "weights": [[-2.0, -0.25]]}))
+    assert shown[-2].split() == ["x", 2 * SHADES[-1] + 2 * SHADES[1]]
 
 
 def test_a_broken_attention_map_is_refused(tiny):

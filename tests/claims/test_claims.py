@@ -186,6 +186,12 @@ def test_a_contrast_of_ones_own_counts_the_sentences_of_published_runs(tmp_path)
     (row,) = evaluate([read(tmp_path / "own.yaml")], Runs(CHECKOUT / "results", CHECKOUT / "sweeps"))
     assert row.noise.n == 500
     assert row.noise.variance > 0
+    asked["metric"] = "test/exact/length 4-7"
+    (tmp_path / "own.yaml").write_text(yaml.safe_dump({"claims": [CLAIM | {"questions": [asked]}]}))
+    (row,) = evaluate([read(tmp_path / "own.yaml")], Runs(CHECKOUT / "results", CHECKOUT / "sweeps"))
+    own = Store(CHECKOUT / "results").score_rows("grammar-recurrent-dot-c61874e4-s1")
+    (short,) = (one for one in own if (one["split"], one["metric"], one["subset"]) == ("test", "exact", "length 4-7"))
+    assert row.noise.n == short["n"] < 500
 
 
 def test_named_margins(study):

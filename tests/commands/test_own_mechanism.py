@@ -1,6 +1,7 @@
 """A score in a file of a user's own, from the flag to the table, and what is said of files that cannot be used."""
 
 import json
+import pickle
 import re
 import subprocess
 import sys
@@ -12,9 +13,11 @@ import torch
 
 from study.__main__ import main
 from study.attention.part import Part
-from study.config import config_hash, experiment_from, plugins
+from study.config import config_hash, experiment_from, plugins, scientific
 from study.config.mechanisms import SCORE
 from study.corpora import cache
+from study.sweep.engine import job_of
+from study.sweep.spec import load
 
 PAGE = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text(encoding="utf-8")
 DISTANCE = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)[0]
@@ -99,7 +102,14 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(
     (copy,) = (run / "mechanisms").iterdir()
     assert copy.name == f"{score}.py"
     assert copy.read_text(encoding="utf-8") == DISTANCE
+    spec = load(here / "mine.yaml")
+    job = pickle.dumps(job_of(spec, spec.cells, here / "runs"))
     (here / "distance.py").unlink()
+    forget(monkeypatch)
+    sent = pickle.loads(job)  # by SLURM or Ray, to a process that has not read the file
+    plugins.remember(sent.mechanisms)
+    plugins.keep(here / "there", [value for task in sent.tasks for value in scientific(task.experiment).values()])
+    assert (here / "there" / "mechanisms" / copy.name).read_text(encoding="utf-8") == DISTANCE
     forget(monkeypatch)
     assert main(["translate", str(run), "der Onkel schläft"]) == 2
     assert "came with a sweep, a run or a model, and does not run unasked" in capsys.readouterr().err
