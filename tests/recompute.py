@@ -659,6 +659,7 @@ class Study:
                 "transfer": ("transfer_grammar", "transfer_multi30k"),
                 "longer": ("shorter", "longer"),
                 "asymptotes": ("asymptotes_1200", "asymptotes_4800"),
+                "today": ("today", "today_multi30k"),
             }[name]
             bleu = ("test_2016_flickr/bleu",) * 2
             first = bleu if path.stem.endswith("-bleu") else tuple(self.metrics[sweep] for sweep in sweeps)
@@ -693,6 +694,49 @@ class Study:
                     self.resampled(f"correlation-{name}: {family}", row, {"ceiling": ceiling})
                 self.same(f"correlation-{name}: {family}, {metrics[0]}", row, known)
 
+    def predictions(self):
+        """What was foretold of each arm and what was found, and how many of these are right."""
+        told = yaml.safe_load((ROOT / "study" / "claims" / "predictions.yaml").read_text())
+        sign = {"gains": -1, "no difference": 0, "costs": 1, "breaks": 1}
+        signs = []
+        for row in self.rows("predictions"):
+            metrics = [*zip(told["sweeps"], map(self.metrics.get, told["sweeps"]), strict=True)]
+            asked = (*metrics, (told["sweeps"][1], "test_2016_flickr/bleu"))
+            known, sides = {}, ("first", "second", "bleu")
+            for side, (sweep, metric) in zip(sides, asked, strict=True):
+                one = self.effect(sweep, metric, {"family": "transformer", **row})
+                ends = {"effect": one["difference"], "low": one.get("low"), "high": one.get("high")}
+                known |= {f"{side}_{name}": number for name, number in ends.items()}
+            self.same(f"predictions: {row['arm']}", row, known)
+            found = "no difference"
+            if known["second_high"] < 0:
+                found = "open" if known["bleu_high"] < 0 else "gains"
+            elif known["second_low"] > 0:
+                breaks = known["second_effect"] >= told["breaks"]
+                found = "open" if known["bleu_low"] > 0 else "breaks" if breaks else "costs"
+            foretold = told["arms"][row["arm"]]
+            signs.append((sign[foretold], sign.get(found)))
+            words = {"foretold": foretold, "found": found, "class": foretold == found}
+            words["direction"] = signs[-1][0] == signs[-1][1]
+            for name, word in words.items():
+                self.checked += 1
+                if row[name] != str(word):
+                    self.problems.append(f"predictions: {row['arm']}: {name}: {row[name]} is printed, not {word}")
+        guesses = {"the rule, direction": [a == b for a, b in signs]}
+        guesses["the rule, class"] = [row["class"] == "True" for row in self.rows("predictions")]
+        guesses |= {"every arm is worse": [b == 1 for _, b in signs], "nothing matters": [b == 0 for _, b in signs]}
+        for row in self.rows("hits"):
+            right = guesses[row["predictor"]]
+            k, n = sum(right), len(right)
+            known = {"hits": k, "arms": n, "p": None}
+            known["low"] = stats.beta.ppf(0.025, k, n - k + 1) if k else 0.0
+            known["high"] = stats.beta.ppf(0.975, k + 1, n - k) if k < n else 1.0
+            if not row["predictor"].startswith("the rule"):
+                pairs = [*zip(right, guesses["the rule, direction"], strict=True)]
+                ours, theirs = pairs.count((False, True)), pairs.count((True, False))
+                known["p"] = stats.binomtest(ours, ours + theirs).pvalue if ours + theirs else None
+            self.same(f"hits: {row['predictor']}", row, known)
+
     def block(self, sweeps, metrics, family, rows):
         """Scores of a family in both sweeps: a row for each arm, the baseline first, a column for each seed."""
         found = []
@@ -723,7 +767,7 @@ def recompute(study):
     """Compute the numbers of all tables again and compare."""
     for sweep in study.sweeps:
         study.sweep_table(sweep)
-    for part in (study.claims, study.noises, study.summary, study.others, study.agreements):
+    for part in (study.claims, study.noises, study.summary, study.others, study.agreements, study.predictions):
         part()
     return study
 

@@ -77,15 +77,16 @@ def sweep_cells(row: Mapping[str, str], metric: str) -> dict[str, str]:
 
 
 def _pair_cells(row: Mapping[str, str]) -> dict[str, str]:
-    """Return the printed cells of an effect in two sweeps, or of a rank correlation."""
+    """Return the printed cells of an effect in two sweeps, of a rank correlation, or of a predictor."""
     known = numbers(row)
-    if "rho" in known:
-        ends = interval(known["low"], known["high"], 2, False)
-        return {"rho": number(known["rho"], 2), "ci": ends, "ceiling": number(known["ceiling"], 2)}
+    if "arm" not in known:
+        cells = {"ci": interval(known["low"], known["high"], 2, False)}
+        return cells | {name: number(known[name], 2) for name in ("rho", "ceiling") if name in known}
     cells = {"arm": arm_words(row["arm"])}
-    for side in ("first", "second"):
-        cells[side] = number(known[f"{side}_effect"], 3, True)
-        cells[f"{side} ci"] = interval(known[f"{side}_low"], known[f"{side}_high"], 3)
+    for side, digits in (("first", 3), ("second", 3), ("bleu", decimals("test/bleu"))):
+        if f"{side}_effect" in known:
+            cells[side] = number(known[f"{side}_effect"], digits, True)
+            cells[f"{side} ci"] = interval(known[f"{side}_low"], known[f"{side}_high"], digits)
     return cells
 
 
@@ -97,8 +98,8 @@ def _tables(results: Results, runs: Runs) -> Iterator[tuple[str, list[dict[str, 
     yield "summary", [{"values": row, "cells": evidence(row)} for row in table(results, "summary")]
     for stem, sweep in results.manifests.items():
         yield stem, [{"values": row, "cells": sweep_cells(row, sweep.metric)} for row in table(results, stem)]
-    for kind in ("agreement", "correlation"):  # effects of the same arms in two sweeps
-        for path in sorted((results.root / "tables").glob(f"{kind}-*.csv")):
+    for kind in ("agreement-*", "correlation-*", "predictions", "hits"):  # effects of the same arms in two sweeps
+        for path in sorted((results.root / "tables").glob(f"{kind}.csv")):
             yield path.stem, [{"values": row, "cells": _pair_cells(row)} for row in table(results, path.stem)]
     further: list[dict[str, Any]] = []
     for name, score in FURTHER.items():

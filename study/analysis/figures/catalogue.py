@@ -31,6 +31,7 @@ FIGURES = {
     "pruning": NamedFigure(("pruning",), multiples.pruning_points, multiples.pruning),
     "transfer": NamedFigure(PAIRS["transfer"], agreement.points, agreement.draw),
     "longer": NamedFigure((*PAIRS["longer"], *PAIRS["asymptotes"]), agreement.points, agreement.draw),
+    "today": NamedFigure(PAIRS["today"], agreement.points, agreement.draw),
 }
 
 
