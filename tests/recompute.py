@@ -695,7 +695,7 @@ class Study:
                 self.same(f"correlation-{name}: {family}, {metrics[0]}", row, known)
 
     def predictions(self):
-        """What was foretold of each arm and what was found, and how many of these are right."""
+        """Predictions of each arm beside what was found, and how many of these are right."""
         told = yaml.safe_load((ROOT / "study" / "claims" / "predictions.yaml").read_text())
         sign = {"gains": -1, "no difference": 0, "costs": 1, "breaks": 1}
         signs = []
