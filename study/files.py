@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 CHECKOUT = Path(__file__).parents[1]
 """Folder above the package: the checkout, whose `results`, `sweeps` and `docs` a wheel does not have."""
+SPLIT = re.compile(r"[A-Za-z0-9_-]+")
+"""Name of a split, of which names of files are made."""
 SUFFIX = ".study.tmp"
 """Ending of temporary files. Nobody else's files have such names."""
 LARGEST = 2**28

@@ -201,7 +201,7 @@ def names(corpus: Section) -> list[str]:
     return found
 
 
-def check(name: str, goal: str | None, corpora: Iterable[Section], pruned: bool = True) -> Goal:
+def check(name: str, goal: str | None, corpora: Iterable[Section], pruned: bool) -> Goal:
     """Return the goal of the metric `name` (`split/score` or `split/score/subset`) for runs on these corpora.
 
     Raises:

@@ -39,7 +39,7 @@ NUMBERS = re.compile(r"\[(?:\n +(?:-?\d[\d.e+-]*|null),?)+\n +\]")
 Count = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(ge=0, le=1e15)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
-Split = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]+$")]
+Split = Annotated[str, Field(pattern=f"^{files.SPLIT.pattern}$")]
 Time = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)$")]
 
 

@@ -32,7 +32,6 @@ FOLDER = "STUDY_FILES"
 ALIGNED, TABLE = ".align", ".tsv"
 SHOWN = 20
 """Numbers of lines that a message has."""
-SPLIT = re.compile(r"[A-Za-z0-9_-]+")
 LINK = re.compile(r"(\d+)([-?])(\d+)")
 Language = Annotated[str, Field(pattern=r"^[A-Za-z0-9]+([_-][A-Za-z0-9]+)*$")]
 
@@ -142,7 +141,7 @@ def find(folder: Path, source: str, target: str) -> dict[str, tuple[Path, ...]]:
             splits.setdefault(name.removesuffix(end), []).append((end, path))
     for name, parts in splits.items():
         parts.sort(key=lambda part: ends.index(part[0]))
-        if tuple(end for end, _ in parts) not in (ends[:2], ends[:3], ends[3:]) or not SPLIT.fullmatch(name):
+        if tuple(end for end, _ in parts) not in (ends[:2], ends[:3], ends[3:]) or not files.SPLIT.fullmatch(name):
             raise InputError(
                 f"{folder}: expected NAME.{source} and NAME.{target}, with or without NAME{ALIGNED}, or NAME{TABLE}, "
                 f"the name of letters, digits, _ and -, got {', '.join(path.name for _, path in parts)}."
