@@ -74,7 +74,7 @@ class Grouped(Projected):
     Group g has the initial values that head g has without groups.
     """
 
-    formula = "W_g x, g the group of the head"
+    formula = "W,g x, g the group of the head"
 
     def __init__(self, width: int, heads: int, size: int, groups: int) -> None:
         super().__init__(width, groups, size)

@@ -425,7 +425,7 @@ MAP_RATE = Axis({
     "inverse": Start(label="maps learn as with 1/d", power=0.5),
 })
 BILINEAR_INIT = Axis({
-    "xavier":   Start(help="variance 2/(Dq + Dk)"),
+    "xavier":   Start(help="variance 2/(Kq + Kk)"),
     "identity": Start(label="from identity", help="the identity", square=True),
 })
 SITE = Axis({
