@@ -26,7 +26,8 @@ from measure import Table, machine, markdown
 from page import write
 
 from study.publish.results import Results, write_manifest
-from study.store import Store, arm_of, seed_of
+from study.rows import arm_of, seed_of
+from study.store import Store
 from study.sweep.spec import load
 
 ROOT = Path(__file__).parents[1]

@@ -138,7 +138,9 @@ def compare(
     if sentence is None:
         from study.analysis.ledger import differences
 
-        return differences({one.id: one.store.tree(one.id) for one in found})
+        ids = [one.id for one in found]  # a run and its rerun have one id
+        titles = [one.id if ids.count(one.id) == 1 else one.store.where(one.id) for one in found]
+        return differences({name: one.store.tree(one.id) for name, one in zip(titles, found, strict=True)})
     from study.config.words import differing
 
     made = [one.translate(sentence, beam=beam, site=site, layer=layer, head=head) for one in found]

@@ -22,7 +22,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from study import files
 from study.config import plugins
 from study.config.overrides import flat
-from study.config.pruning import TRAINING
 from study.errors import InputError
 
 SCHEMA_VERSION = 2
@@ -280,8 +279,6 @@ def incomplete(record: Record, splits: Iterable[str]) -> str | None:
         return None
     fields, steps = dict(flat(record.config)), [point.get("step") for point in record.history]
     total, every = fields["training.steps"], fields["training.validate_every"]
-    if fields.get("pruning.question") not in (None, *TRAINING):  # the history is that of the run that it prunes
-        total = fields.get("pruning.base_steps") or total
     due = [*range(every, total, every), total]
     if steps != due:
         missing = sorted({*due} - {*steps})

@@ -14,11 +14,8 @@ import difflib
 from pathlib import Path
 
 from study.errors import InputError
-from study.files import CHECKOUT
+from study.files import CHECKOUT, SWEEPS
 from study.store import Store, is_results
-
-SWEEPS = Path(__file__).with_name("sweeps")
-"""Sweep files of this study: in a checkout a link to its folder `sweeps`."""
 
 RUN = (
     "a run: its folder, its id, a unique part of the id, SWEEP/NUMBER such as quickstart/2, or last (the newest in the "
@@ -43,7 +40,7 @@ def results_folder() -> Path:
     if not (folder := published()).is_dir():
         raise InputError(
             "results: expected published results, got none here. A checkout of the study has them: name its folder "
-            "results with --results or --runs, in Python with runs. --runs also takes runs of your own."
+            "results with --runs, in Python with runs. It takes runs of your own, too."
         )
     return folder
 
@@ -56,9 +53,9 @@ def sweeps_folder() -> Path:
 def sweep_file(name: str | Path) -> Path:
     """Return the sweep file of a path, or of the name of a sweep in the folder `sweeps` here or of this study."""
     given = Path(name)
-    if not given.exists() and str(given.parent) in (".", "sweeps"):
-        found = [path for folder in (Path("sweeps"), SWEEPS) if (path := folder / f"{given.stem}.yaml").is_file()]
-        return found[0] if found else given
+    if not given.is_file() and str(given.parent) in (".", "sweeps"):
+        places = [folder / end for folder in (Path("sweeps"), SWEEPS) for end in (f"{given.name}.yaml", given.name)]
+        return next(filter(Path.is_file, places), given)
     return given
 
 
@@ -118,6 +115,7 @@ def _of_sweep(run: str, runs: Path) -> str | None:
     from study.sweep.spec import load
 
     path = Path(sweep) if sweep.endswith((".yaml", ".yml")) else sweeps_of(runs) / f"{sweep}.yaml"
+    path = path if path.is_file() else sweep_file(sweep)
     if not path.is_file():
         raise InputError(f"{run}: no such run, because there is no sweep {path}. `study ls sweeps` lists them.")
     cells = load(path).cells

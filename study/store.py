@@ -21,13 +21,11 @@ from study import files, records, rows
 from study.config import plugins
 from study.errors import InputError
 from study.records import Count, Record, Section
-from study.rows import CURVE, HYPOTHESES, arm_of, seed_of
+from study.rows import CURVE, HYPOTHESES
 
 if TYPE_CHECKING:
     import pandas as pd
     import pyarrow as pa
-
-__all__ = ["Store", "arm_of", "seed_of"]
 
 AnySection = TypeVar("AnySection", bound=Section)
 ATTENTION = "attention.json"
@@ -190,7 +188,8 @@ class Store:
         if (content := self.content(identity, VALIDATIONS)) is None:
             remedy = f"Older runs have one map alone; `study rerun {identity}` trains the run again and keeps them all."
             raise InputError(f"{where}: expected maps of the validations, got none. {remedy}")
-        return [attention_map(line, where) for line in content.splitlines()]
+        maps = (attention_map(line, where) for line in content.splitlines())
+        return [*{one["step"]: one for one in maps}.values()]  # a resumed run writes some again
 
     def model(self, identity: str) -> bytes | None:
         """Return the file of the trained model; None if there is none. Large published files are stored in parts.

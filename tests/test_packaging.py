@@ -135,7 +135,7 @@ for words in ("sweep quickstart --dry-run", "sweep sweeps/quickstart.yaml --dry-
     assert "quickstart" in told(words)
 assert "got grammar-recurrent-dot-c61874e4-s1, which has none" in told("show quickstart/1", 2)
 for words in ("claims", "site", "report --figures", "verify"):
-    assert "A checkout of the study has them: name its folder results with --results" in told(words, 2), words
+    assert "A checkout of the study has them: name its folder results with --runs" in told(words, 2), words
 try:
     study.results("scaling")
 except study.InputError as problem:

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 USUAL = ("model.attention.cross.", "test/")
 """Beginnings of the column that is meant where several end with a short name."""
-COST = ("parameters", "parameters_attention", "flops_per_token", "train_seconds", "wall_seconds", "tokens_per_second")
-FACTS = (*COST, "selected_step", "git_commit", "device")
+FACTS = (
+    *("parameters", "parameters_attention", "flops_per_token", "train_seconds", "wall_seconds", "tokens_per_second"),
+    *("selected_step", "git_commit", "device"),
+)
 """Columns of `Store.runs` in which runs are compared."""
 
 

@@ -70,6 +70,8 @@ def power(aim: str, effect: float, seeds: int, level: float = LEVEL, paired: boo
     """
     from scipy.special import nctdtr
 
+    if seeds < FEWEST:  # no test is made
+        return 0.0
     df, of = (seeds - 1, seeds) if paired else (2 * (seeds - 1), seeds / 2)
     tail = level / 2 if aim == "superiority" else LEVEL
     one = 1 - float(nctdtr(df, min(effect, LARGEST / math.sqrt(seeds)) * math.sqrt(of), quantile(1 - tail, df)))

@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from study.files import parse_json
 from study.records import Record
 from study.store import ATTENTION, Store
 
@@ -59,7 +60,8 @@ def differences(before: Store, now: Store, identity: str) -> Iterator[RerunDiffe
 def _numbers(store: Store, identity: str, names: list[str]) -> dict[str, Any]:
     """Return what is compared of a run, in the order in which it arises; a line of a file by its number."""
     tree = store.record(identity).model_dump(mode="json")
-    steps = [json.loads(line) for line in (store.content(identity, PER_STEP) or b"").splitlines()]
+    where = f"{store.where(identity)}: {PER_STEP}"
+    steps = [parse_json(line, where) for line in (store.content(identity, PER_STEP) or b"").splitlines()]
     losses = {"losses": [{k: v for k, v in step.items() if k not in TIMES} for step in steps]} if steps else {}
     scores = {"/".join(s[name] for name in ("split", "metric", "subset") if s[name]): s for s in tree["scores"]}
     found = {name: tree[name] for name in ("protocol", "config", "data", "model")} | losses

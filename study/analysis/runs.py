@@ -19,6 +19,7 @@ from study.config import config_hash
 from study.config.overrides import flat
 from study.corpora import Section
 from study.errors import InputError
+from study.files import SWEEPS
 from study.metrics import is_diagnostic
 from study.rows import arm_of
 from study.store import Store
@@ -135,6 +136,7 @@ class Runs:
             InputError: there is no such sweep, or it is none.
         """
         path = beside / name if name.endswith((".yaml", ".yml")) else self.sweeps / f"{name}.yaml"
+        path = path if path.is_file() or path.parent != self.sweeps else SWEEPS / path.name
         if path not in self._specs:
             self._specs[path] = load(path)
         return self._specs[path]
@@ -153,7 +155,7 @@ class Runs:
             raise InputError(f"{self.folder}: no such folder of runs. {remedy}")
         if spec.path not in self._declared:
             sweeps = self.store.manifest["sweeps"] if self.store and self.store.published else ()
-            known = not sweeps or spec.path.parent != self.sweeps or spec.name in sweeps
+            known = not sweeps or spec.path.parent not in (self.sweeps, SWEEPS) or spec.name in sweeps
             runs = tuple(self._run(spec, cell, known) for cell in spec.cells)
             if self.store and not self.store.published:
                 made = [run for run in runs if run.state in MADE]
@@ -363,4 +365,7 @@ def find_levels(arms: Sequence[ArmRuns], chosen: Overrides, *over: str) -> list[
             )
     if over and len(found) < 2:
         raise InputError(f"over: expected several values of {' and '.join(over)}, got one arm with {words}.")
-    return sorted(levels.items(), key=lambda pair: pair[0])
+    try:
+        return sorted(levels.items(), key=lambda pair: pair[0])
+    except TypeError:
+        raise InputError(f"over: expected values of {' and '.join(over)} in all arms, got none in some.") from None

@@ -58,7 +58,10 @@ def sentences(
     pairs = corpus.splits[split]
     columns: dict[str, Any] = {"line": range(1, len(pairs) + 1)}
     texts = {f"hypothesis{end}": store.hypotheses(identity, split) for end, (store, identity) in runs.items()}
-    for end in runs:
+    for end, (store, identity) in runs.items():
+        if (count := len(texts[f"hypothesis{end}"])) != len(pairs):
+            expected = f"expected {len(pairs)} translations of {split}, got {count}"
+            raise InputError(f"{store.where(identity)}: {expected}. Restore the file.")
         found = zip(texts[f"hypothesis{end}"], pairs, strict=True)
         columns[f"score{end}"] = [scoring.METRICS[score]([text], [pair.target]).value for text, pair in found]
     frame = pd.DataFrame(columns)

@@ -141,11 +141,9 @@ class RawConcat(Combine):
     def forward(self, heads: Tensor) -> Tensor:
         if len(self.kept) < self.count:
             batch, _, queries, size = heads.shape
-            heads = heads.new_zeros(batch, self.count, queries, size).index_copy(1, self._places(heads), heads)
+            places = torch.tensor(self.kept, device=heads.device)
+            heads = heads.new_zeros(batch, self.count, queries, size).index_copy(1, places, heads)
         return heads.transpose(1, 2).flatten(2)
-
-    def _places(self, like: Tensor) -> Tensor:
-        return torch.tensor(self.kept, device=like.device)
 
 
 class Output(Part):

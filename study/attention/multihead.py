@@ -176,7 +176,7 @@ class Attention(Part):
         logits, normalised, weights, terms = self._weigh(scores, query, view)
         mixed, facts = weights @ to_float32(memory.values), self.weights.facts
         parts = (query, memory.keys, logits, normalised, weights, mixed, view.mask)
-        return AttentionCall(*parts, facts.sums_to_one, facts.softmax, memory.origin), terms
+        return AttentionCall(*parts, facts.sums_to_one, memory.origin), terms
 
     def _gathered(self, query: Tensor, memory: Memory, view: View, slots: Tensor) -> tuple[Tensor, Terms]:
         """Compute `_explicit` over the gathered slots of each query, [B, 1 or H, L, W]. L joins the batch."""
@@ -224,10 +224,6 @@ class Attention(Part):
         )
         smaller.keep(heads)
         return smaller
-
-    def reseed(self, seed: int) -> None:
-        """Seed the random numbers of the reach, at the beginning of a training step."""
-        self.reach.reseed(seed)
 
     def shares(self) -> dict[nn.Parameter, float]:
         """Return the parameters with a learning rate of their own, and its share of the common rate."""

@@ -91,7 +91,8 @@ class Part(nn.Module):
     def keep(self, heads: Sequence[int]) -> None:
         """Remove all other heads from the part's own parameters and buffers, in place."""
         for name, parameter in list(self.named_parameters(recurse=False)):
-            setattr(self, name, nn.Parameter(_rows(parameter, heads), requires_grad=parameter.requires_grad))
+            if parameter.ndim:
+                setattr(self, name, nn.Parameter(_rows(parameter, heads), requires_grad=parameter.requires_grad))
         for name, buffer in list(self.named_buffers(recurse=False)):
             setattr(self, name, _rows(buffer, heads) if buffer.ndim else buffer)
 

@@ -118,8 +118,6 @@ class AttentionCall(NamedTuple):
     """Broadcastable to the weights."""
     sums_to_one: bool = True
     """True if the normalised weights of a query are a distribution."""
-    softmax: bool = True
-    """True if they are a softmax of the logits s, so that ∂a/∂s = diag(a) − a aᵀ."""
     origin: Tensor | None = None
     """[B, S, source positions]: `Memory.origin`."""
 

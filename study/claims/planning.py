@@ -21,14 +21,21 @@ Spreads = dict[str, tuple[Spread, str]]
 """Corpus/family ↦ the spread of scores over seeds, and its source in words."""
 
 
-def spreads(spec: Spec, out: Path, metric: str, pairs: Iterable[str], sides: Sequence[Overrides] = ({},)) -> Spreads:
+def sources(out: Path) -> list[Runs]:
+    """Return the runs of a folder and the published ones, each if it is there."""
+    return [Runs(folder) for folder in (out, published()) if folder.is_dir()]
+
+
+def spreads(
+    spec: Spec, places: Iterable[Runs], metric: str, pairs: Iterable[str], sides: Sequence[Overrides] = ({},)
+) -> Spreads:
     """Return the spread of validation scores in each corpus and family that has runs of two seeds.
 
     They are the sweep's own runs, or the published ones if there are none. No test score is read.
 
     Args:
         spec: the sweep.
-        out: folder of the user's runs.
+        places: runs of the user, then published ones.
         metric: a score of any split, such as `test/nll`; its values on validation are read.
         pairs: corpora and families.
         sides: arms that count have the values of one of these; by default all arms count.
@@ -37,9 +44,8 @@ def spreads(spec: Spec, out: Path, metric: str, pairs: Iterable[str], sides: Seq
         InputError: a record cannot be used, or lacks the score.
     """
     metric, found = f"valid/{metric.partition('/')[2]}", Spreads()
-    for folder in (folder for folder in (out, published()) if folder.is_dir() and not found):
-        runs = Runs(folder)
-        for pair in pairs:
+    for runs in places:
+        for pair in () if found else pairs:
             corpus, _, family = pair.partition("/")
             arms = runs.named_arms([str(spec.path)], corpus, family)
             chosen = [one for one in arms if any(matching([one], side) for side in sides)]
@@ -47,7 +53,7 @@ def spreads(spec: Spec, out: Path, metric: str, pairs: Iterable[str], sides: Seq
             values = [some for some in values if some]
             seeds = sorted(set.intersection(*map(set, values))) if values else []
             if len(seeds) > 1 and (known := spread([[some[seed] for seed in seeds] for some in values])).sd:
-                found[pair] = known, f"{metric} on {pair}: {len(values)} arms with {len(seeds)} seeds in {folder}"
+                found[pair] = known, f"{metric} on {pair}: {len(values)} arms with {len(seeds)} seeds in {runs.folder}"
     return found
 
 
@@ -56,7 +62,7 @@ def power_lines(spec: Spec, out: Path) -> list[str]:
 
     Questions about differences of two arms with a margin are planned, from validation scores of runs that there are.
     """
-    found, n = [], len(spec.seeds)
+    found, n, places = [], len(spec.seeds), sources(out)
     for file, claim in _asked(spec):
         for question in claim.questions:
             if question.sweep != spec.name or question.type not in KINDS or question.no_vote:
@@ -64,7 +70,7 @@ def power_lines(spec: Spec, out: Path) -> list[str]:
             contrasts = [one for one in question.contrasts if one.statistic == "difference"]
             sides = [question.where | side for one in contrasts for side in (one.arm, one.baseline)]
             try:
-                known = spreads(spec, out, question.metric, question.asked, sides) if contrasts else {}
+                known = spreads(spec, places, question.metric, question.asked, sides) if contrasts else {}
             except InputError:  # validation does not have the score
                 continue
             for pair, (one, _) in known.items():
@@ -81,9 +87,10 @@ def power_lines(spec: Spec, out: Path) -> list[str]:
 
 def answers(spec: Spec, out: Path) -> Iterator[str]:
     """Yield the answers of a sweep's runs to the claims of this study that ask it: a line for each question."""
+    runs = Runs(out, sweeps_folder())
     for file, claim in _asked(spec):
         own = claim.model_copy(update={"questions": tuple(one for one in claim.questions if one.sweep == spec.name)})
-        rows = evaluate([file.model_copy(update={"claims": (own,)})], Runs(out, sweeps_folder()))
+        rows = evaluate([file.model_copy(update={"claims": (own,)})], runs)
         yield f"claim {claim.id}: {claim.statement}"
         yield from (f"  {page.answer(row)}" for row in rows if row.decides)
 

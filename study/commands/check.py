@@ -1,9 +1,9 @@
 """Test a mechanism of your own (FILE.py), or text of your own (FOLDER).
 
 A mechanism takes the tests that built-in ones pass: gradients of every parameter and head, rows without a slot,
-padding, causality, decoding token by token, every reach, removal of every head, its facts, another device, and a step
-of training in float32, in models of both families. Takes seconds. Exit status: 0 all pass, 1 one fails, 2 the file
-cannot be used.
+padding, causality, decoding token by token, every reach, removal of the first and the last head, facts, another device,
+and a step of training in float32, in models of each family that takes it. Takes seconds. Exit status: 0 all pass, 1 one
+fails, 2 the file cannot be used.
 
 Of text (data.name files): sizes and lengths of every split, repeated pairs, the overlap with train, and lines that
 cannot be used. It has train, valid and test splits, each a pair of files (train.cs, train.en) or a table with tabs

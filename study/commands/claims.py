@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Sequence
+from pathlib import Path
 
 from study.commands.options import Parser, folder, say
 from study.run_names import results_folder, sweeps_folder
@@ -33,10 +34,11 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser(prog="study claims", description=DESCRIPTION)
     add = parser.add_argument
     add("claim", nargs="*", metavar="N", help="number or name of a claim; repeatable (default: all claims)")
-    parser.share("--results", "--runs", "--claims")
+    parser.share("--claims")
+    add("--runs", type=Path, metavar="DIR", help="runs of your own, or other results (default: the published ones)")
     add("--all", action="store_true", help="print every contrast of a claim (default: at most 40 lines)")
     args = parser.parse_args(argv)
-    runs = folder(args.runs or args.results or results_folder(), "--runs" if args.runs else "--results")
+    runs = folder(args.runs or results_folder(), "--runs")
     from study.analysis.runs import Runs
     from study.claims import page, schema
     from study.claims.evaluate import evaluate

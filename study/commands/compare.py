@@ -48,9 +48,9 @@ def main(argv: Sequence[str]) -> int:
         _side_by_side(runs, sentence, args)
         return 0
     frame = api.compare(runs)
-    ids = list(dict.fromkeys(run.id for run in runs))
-    say(*(f"{number}  {identity}" for number, identity in enumerate(ids, 1)), "")
-    numbered = frame.rename(columns={identity: str(number) for number, identity in enumerate(ids, 1)})
+    names = [name for name in frame if name not in ("section", "field", "difference")]
+    say(*(f"{number}  {name}" for number, name in enumerate(names, 1)), "")
+    numbered = frame.rename(columns={name: str(number) for number, name in enumerate(names, 1)})
     say(*table_lines(numbered.to_dict("records")) if len(frame) else ["no difference"])
     return 0
 

@@ -13,7 +13,7 @@
 
 A name is a column or its last part: `scale` is `model.attention.cross.scale`, and `exact` is `test/exact`. Write any
 other column with a point or a stroke in backticks. --csv prints all columns: configuration, sizes, times and scores.
-A condition compares columns with values. It cannot run code: `@`, `__` and `.to_` are refused.
+A condition compares columns with values. `@`, `__` and `.to_` are refused.
 """
 
 from __future__ import annotations
@@ -76,9 +76,10 @@ def _runs(args: Namespace) -> tuple[pd.DataFrame, list[str]]:
     few = not (args.query or args.csv)
     table = ledger.table(stores(runs), *((["status"], SCORES) if few else ()))
     named: list[str] = []
-    if args.query:
+    if args.query and len(table):
         table, named = ledger.query(table, args.query)
-    tests = sorted(name for name in map(str, table) if name.startswith("test") and name.split("/")[1] in SCORES)
+    there = map(str, table.head(MOST).dropna(axis=1, how="all"))
+    tests = sorted(name for name in there if name.startswith("test") and name.split("/")[1] in SCORES)
     usual = ["id", "status", "started_utc", *tests[: len(SCORES)], *named]
     return table, [name for name in dict.fromkeys(usual) if name in table]
 

@@ -35,8 +35,10 @@ def main(argv: Sequence[str]) -> int:
     add("--paired", action="store_true", help="compare arms seed by seed; declare it before the runs")
     add("--power", type=share, default=0.8, metavar="P", help="probability to show it (default: 0.8)")
     args = parser.parse_args(argv)
+    if args.correlation is not None and not args.paired:
+        raise InputError("--correlation: expected with --paired, got none. Add --paired.")
     from study.analysis.power import AIMS, LEVEL, effect_size, power, seeds_for
-    from study.claims.planning import spreads
+    from study.claims.planning import sources, spreads
     from study.sweep.estimate import estimated
     from study.sweep.spec import load
 
@@ -46,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     metric = f"valid/{name.partition('/')[2] or name}"
     sd, correlation, lines = args.sd, args.correlation, list[str]()
     pairs = dict.fromkeys(f"{one.data.name}/{one.model.family}" for one in experiments)
-    found = [*spreads(spec, out, metric, pairs).values()] if sd is None else []
+    found = [*spreads(spec, sources(out), metric, pairs).values()] if sd is None else []
     if sd is None:
         if not found:
             raise InputError(f"--sd: expected a number, or runs of two seeds of {spec.path}, got neither. Give it.")
@@ -54,8 +56,9 @@ def main(argv: Sequence[str]) -> int:
         sd, correlation = known.sd, known.correlation if correlation is None else correlation
         lines = [source, "sd over seeds {:.3g}; of single arms {:.3g} to {:.3g}".format(sd, *known.ends)]
         lines += [] if correlation is None else [f"same-seed correlation {correlation:.2f}"]
-    if args.paired and correlation is None:
-        raise InputError("--correlation: expected a number with --paired, got none. Give one.")
+    if args.paired and (correlation is None or correlation > 1 - 1e-9):
+        got = "none" if correlation is None else "1: the arms do not differ"
+        raise InputError(f"--correlation: expected a number below 1 with --paired, got {got}. Give one.")
     effect = effect_size(args.margin, sd, correlation if args.paired else None)
     sizes, count = [len(labels) for labels in spec.arms.values()], len(spec.seeds)
     tests = max(1, max(sizes) - 1)

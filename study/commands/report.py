@@ -6,16 +6,18 @@ Trains nothing and needs no torch.
 With --figures, draw the figures of the study instead, from the published runs or from your own (--runs). Every figure
 is written as .svg, with its numbers as .csv. A figure whose sweep has no runs is left out, and a line names it.
 
-Output goes to --out (default: RUNS/report/NAME, of published runs report/NAME, of figures RUNS/report/figures).
+Output goes to --out (default: RUNS/report/NAME, of published runs report/NAME; figures: NAME is figures).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from study.commands.options import SHARED, Parser, folder, runs_folder
 from study.errors import InputError
 from study.run_names import results_folder, sweep_file, sweeps_of
+from study.store import is_results
 
 
 def main(argv: Sequence[str]) -> int:
@@ -37,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
         from study.analysis.runs import Runs
 
         runs = folder(args.runs or results_folder(), "--runs")
-        out = args.out or runs_folder(args.runs) / "report" / "figures"
+        out = args.out or (Path() if is_results(runs) else runs) / "report" / "figures"
         for name, paths in draw_all(Runs(runs, sweeps_of(runs)), out, args.figures):
             print(f"{name}: {', '.join(map(str, paths)) or f'not drawn, since {runs} lacks scores'}", flush=True)
         return 0

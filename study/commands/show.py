@@ -41,8 +41,10 @@ def main(argv: Sequence[str]) -> int:
     parser.share("--split", "--csv", "--data", "--runs")
     args = parser.parse_args(argv)
     corpus = args.run in KINDS and args.run != "files"
-    if not args.sentences and (args.versus or args.csv or (args.split and not corpus)):
-        raise InputError("--versus, --csv, --split: expected with --sentences, got none. Add --sentences.")
+    if not args.sentences and (args.versus or args.csv or ((args.split or args.data) and not corpus)):
+        raise InputError("--versus, --csv, --split, --data: expected with --sentences, got none. Add --sentences.")
+    if corpus and (args.sentences or args.json):
+        raise InputError(f"RUN: expected a run with --sentences and --json, got the corpus {args.run}. Name a run.")
     if args.plot and (corpus or args.sentences or args.json):
         raise InputError("--plot: expected with a run alone, which has an attention map, got more. Remove it.")
     if corpus:
@@ -81,7 +83,7 @@ def _corpus(args: Namespace) -> None:
     from study.corpora import load, mean_words, words
 
     place = {"data.folder": str(args.data)} if args.data else {}
-    corpus = load(experiment_from({"data.name": args.run, **place}).data)
+    corpus = load(experiment_from({"data.name": args.run, "training.select": "last", **place}).data)
     split = args.split or corpus.tests[0]
     if split not in corpus.splits:
         raise InputError(f"--split: expected {', '.join(corpus.splits)}, got {split}.")

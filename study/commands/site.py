@@ -26,12 +26,13 @@ def main(argv: Sequence[str]) -> int:
     """
     parser = Parser(prog="study site", description=__doc__)
     add = parser.add_argument
-    parser.share("--results", "--runs", "--claims")
+    parser.share("--claims")
+    add("--runs", type=Path, metavar="DIR", help="runs of your own, or other results (default: the published ones)")
     add("--out", type=Path, default=Path("_site"), metavar="DIR", help="folder of the site (default: _site)")
     text = f"show it on this machine (default port: {PORT})"
     add("--serve", nargs="?", type=natural, const=PORT, metavar="PORT", help=text)
     args = parser.parse_args(argv)
-    runs = folder(args.runs or args.results or results_folder(), "--runs" if args.runs else "--results")
+    runs = folder(args.runs or results_folder(), "--runs")
     from study.publish.site import output
     from study.publish.site.content import Content
 

@@ -23,7 +23,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from study import records
 from study.commands.options import SHARED, Parser, natural, positive, program, runs_folder
 from study.config import plugins, scientific
 from study.errors import INSTALL, InputError
@@ -33,6 +32,7 @@ from study.sweep import engine, places, ray, resources, slurm, status
 from study.sweep.estimate import estimated, in_words
 from study.sweep.file import tagged
 from study.sweep.spec import Cell, Spec, load
+from study.sweep.trial import due
 
 STUDY = (sys.executable, "-P", "-m", "study")
 CHOICE = ("only", "seeds", "unpublished")
@@ -158,7 +158,7 @@ def _plan(
 def _report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
     """Print the table of results, unless some of them are published ones."""
     where = "" if out == Path("runs") else f" --runs {shlex.quote(str(out))}"
-    made = [cell.id for cell in spec.runnable if cell.id and records.state(out / cell.id) == "finished"]
+    made = [cell.id for cell in spec.runnable if cell.id and not due(out / cell.id)]
     if args.unpublished:
         print(f"`{program()} report {spec.path}{where}` prints the table once all runs are there")
     elif made:
@@ -170,7 +170,8 @@ def _report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
         for line in planning.answers(spec, out):
             print(line)
         print(f"{'see one':<7} {program()} show {made[0]}{where}")
-        if (folder := published()).is_dir() and (same := [one for one in made if one in Store(folder)]):
+        known = Store(published()) if published().is_dir() else ()
+        if same := [one for one in made if one in known]:
             print(f"{'again':<7} {program()} rerun {same[0]}   # trains the published run, and compares every number")
 
 

@@ -31,8 +31,9 @@ SWEEP = "WANDB_SWEEP_ID"
 """Set where a sweep's agent, or the local engine, started this process."""
 SITES = (
     "--model.attention.FIELD sets a field at every site of the model, --model.attention.SITE.FIELD at one: cross, or "
-    "in the transformer also encoder_self or decoder_self. score, scale, weights, combine and reach also take a class "
-    "of your own: FILE.py or FILE.py:CLASS. Defaults: {} in the recurrent family; {} in the transformer."
+    "in the transformer also encoder_self or decoder_self. score, scale, weights, combine, reach, maps, values, output "
+    "and site also take a class of your own: FILE.py or FILE.py:CLASS. Defaults: {} in the recurrent family; {} in the "
+    "transformer."
 )
 
 

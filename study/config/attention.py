@@ -57,7 +57,7 @@ class Attention(Frozen):
     combine: Annotated[str, Choice("combine")] = chosen("combine", "concat", "Combination of the heads.")
     output: Annotated[str, Choice("output")] = chosen("output", "projected")
     reach: Annotated[str, Choice("reach")] = chosen("reach", "global", "Visible slots that a query attends to.")
-    window: Annotated[int, Field(ge=0)] | None = Field(
+    window: Annotated[int, Field(ge=0, le=10**8)] | None = Field(
         None,
         description=f"Half-width of the window of a local reach; 0: its centre (derived: {table.DERIVED['window']}).",
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from study.config.account import PROJECT
 from study.config.model import Model, Rate, Recurrent
@@ -70,7 +70,7 @@ class Decoding(Frozen):
     """Translation of the test sets. Validation is greedy."""
 
     beam: Size = Field(5, description="Beam width at test.")
-    length_penalty: float = Field(1.0, ge=0, allow_inf_nan=False, description="α in score = log p / length^α.")
+    length_penalty: float = Field(1.0, ge=0, le=10, allow_inf_nan=False, description="α in score = log p / length^α.")
 
     @model_validator(mode="after")
     def _penalty_of_several(self) -> Self:
@@ -96,13 +96,17 @@ class Trainer(Frozen):
     )
 
 
+def _listed(given: Any) -> Any:
+    return tuple(given.split(",")) if isinstance(given, str) else given
+
+
 class Tracking(Frozen):
     """W&B: no part of the identity."""
 
     project: Title = Field(PROJECT, description="W&B project.")
     entity: Title | None = Field(None, description="W&B entity.")
     group: Title | None = Field(None, description="W&B group.")
-    tags: tuple[Tag, ...] = Field((), description="W&B tags.")
+    tags: Annotated[tuple[Tag, ...], BeforeValidator(_listed)] = Field((), description="W&B tags, with commas between.")
 
 
 class Experiment(Frozen):
@@ -147,11 +151,17 @@ class Experiment(Frozen):
             raise ValueError(
                 f"model.factors: expected data graph or multi_lookup for split, got {self.data.name}. Use whole."
             )
-        if words < 4 and self.training.select == "best_valid_bleu":
-            raise ValueError(
-                f"training.select: expected last or best_valid_loss, because {self.data.name} has targets of "
-                f"{words} words and BLEU counts four, got best_valid_bleu."
-            )
+        for name, value, counts_four, others in (
+            ("training.select", self.training.select, "best_valid_bleu", "last or best_valid_loss"),
+            ("pruning.question", self.pruning and self.pruning.question, "curve", "each_head or best_head"),
+        ):
+            if words < 4 and value == counts_four:
+                raise ValueError(
+                    f"{name}: expected {others}, because {self.data.name} has targets of {words} words and BLEU counts "
+                    f"four, got {value}."
+                )
+        if self.pruning and self.pruning.base_steps == self.training.steps:
+            raise ValueError("pruning.base_steps: expected another number than training.steps, got it. Remove it.")
         return self
 
 

@@ -77,7 +77,9 @@ class Transformer(Frozen):
     family: Literal["transformer"] = Field("transformer", description="Family of the model.")
     width: Width = 64
     layers: Depth = 2
-    feedforward: int | None = Field(None, ge=0, description="Hidden width of the feed-forward blocks (derived: 4 D).")
+    feedforward: int | None = Field(
+        None, ge=0, le=10**8, description="Hidden width of the feed-forward blocks (derived: 4 D)."
+    )
     positions: Annotated[str, Choice("positions")] = Field(
         "sinusoidal",
         description="Absolute positions are added to embeddings; relative ones (rope, alibi, t5) act in self-attention "

@@ -145,8 +145,11 @@ def from_command_line(arguments: Sequence[str]) -> list[str]:
 def allow(values: Iterable[Any]) -> None:
     """Allow the files that a user named, such as `my_scores.py:Distance`, to run here and in processes started here."""
     named = [match["path"] for value in values if isinstance(value, str) and (match := FILE.fullmatch(value))]
-    digests = [_sha256(_content(path)) for path in named if os.path.isfile(path)]
-    os.environ[ALLOWED] = " ".join(dict.fromkeys([*os.environ.get(ALLOWED, "").split(), *digests]))
+    known = os.environ.get(ALLOWED, "").split()
+    for path in filter(os.path.isfile, named):
+        with suppress(ValueError):  # `read` says what is wrong with the file
+            known.append(_sha256(_content(path)))
+    os.environ[ALLOWED] = " ".join(dict.fromkeys(known))
 
 
 def check_allowed(plugin: Plugin) -> None:

@@ -96,4 +96,6 @@ class Pruning(Frozen):
         heads = layers * sum(site.heads for site in chosen)
         if heads < 2:
             return "site: expected two heads or more to prune, got one. Set model.attention.heads."
+        if self.question in TRAINING and self.fraction and self.fraction * heads < 0.5:
+            return f"fraction: expected one of {heads} heads or more to remove, got {self.fraction:g} of them."
         return None

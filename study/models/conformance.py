@@ -31,7 +31,6 @@ B, H, L, S, D, VOCABULARY = 2, 3, 5, 7, 24, 13
 LONG = 120
 """Source tokens from which every window of half-width 1 is gathered."""
 LENGTHS = Lengths(longest=LONG, typical=12)
-SITES = ("encoder_self", "decoder_self", "cross")
 
 
 class CheckFailedError(Exception):
@@ -190,7 +189,9 @@ def gradients(case: Case) -> None:
             if gradient is None:
                 raise CheckFailedError(f"parameter {name} gets no gradient: it is not used, or a step detaches it")
             _must(gradient.isfinite().all(), f"the gradient of {name} is inf or nan")
-            by_head = gradient.reshape(H, -1).abs().amax(1) if len(gradient) == H else gradient.abs().max()[None]
+            by_head = (
+                gradient.reshape(H, -1).abs().amax(1) if gradient.shape[:1] == (H,) else gradient.abs().max()[None]
+            )
             of = f" of head {int(by_head.argmin())}" if len(by_head) > 1 else ""
             _must(by_head.all(), f"the gradient of {name}{of} is 0: the output does not depend on it")
 

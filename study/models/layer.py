@@ -56,8 +56,10 @@ class Attention(nn.Module):
         try:
             self.site = build_site(self.config, width, memory_width, lengths)
         except ValueError:
+            if lengths is not None:
+                raise
             raise InputError(
-                f"longest: expected the largest number of slots, which score {self.config.score} needs, got none."
+                "longest: expected the largest number of slots, which this score or scale needs, got none."
             ) from None
         self.terms = Terms()
         initialise(self.site, seed)

@@ -14,7 +14,7 @@ from typing import Any
 
 from study import records
 from study.config import Experiment, account, experiment_id
-from study.config.pruning import CUTTING, Pruning
+from study.config.pruning import CUTTING, TRAINING, Pruning
 from study.errors import InputError
 from study.models import Translator, build
 from study.models.cost import bare, cost_of
@@ -159,7 +159,7 @@ class Removal(Hooks):
             "scores": [*record.scores, *self.answer.scores],
             "diagnostics": {**record.diagnostics, "pruning": found},
         }
-        if not record.history:  # the weights are those of the run that was pruned
+        if self.pruning.question not in TRAINING:  # the weights are those of the run that was pruned
             trained = records.read(self.base.parent / "record.json")
             changed |= {"history": trained.history, "selection": trained.selection}
         return record.model_copy(update=changed)

@@ -1,15 +1,21 @@
 """Check that a record agrees with its identity, with its own files, and with itself.
 
-`examine` reads all files of a run and scores its translations again: `publish` calls it before a run is let in, `verify
---rescore` afterwards. Nothing is raised: it yields a line for whatever is wrong.
+`examine` reads all files of a run and scores its translations again: `publish` asks for it before a run is let in,
+`verify --rescore` afterwards. Nothing is raised: it yields a line for whatever is wrong. It takes seconds a run, so the
+cores of this process share the runs.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from functools import lru_cache
+import signal
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache, lru_cache
+from itertools import repeat
 from math import fsum, log
+from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,10 +29,35 @@ from study.errors import InputError
 from study.records import Record, Score
 from study.rows import HYPOTHESES, NLL, STATISTICS, file_of
 from study.scoring import counts, score_nll, score_split
-from study.store import Store, sha256
+from study.store import VALIDATIONS, Store, sha256
+from study.sweep.resources import here
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 """Errors of equations, since numbers in records are rounded to 6 significant digits."""
+SHARED = 8
+"""Runs that several processes share. Their start takes as long as a run or two."""
+
+
+def examine_all(store: Store, ids: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
+    """Yield what is wrong with each of these runs, and whether its corpus is at hand, in their order."""
+    if len(ids) < SHARED:
+        yield from map(_examined, repeat(store), ids)
+        return
+    unbroken = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for this process, which stops the others
+    with ProcessPoolExecutor(min(here().cores, len(ids)), get_context("spawn"), signal.signal, unbroken) as pool:
+        yield from pool.map(_examined_there, repeat(store.folder), ids)
+
+
+_store = cache(Store)
+
+
+def _examined_there(folder: Path, identity: str) -> tuple[list[str], bool]:
+    return _examined(_store(folder), identity)
+
+
+def _examined(store: Store, identity: str) -> tuple[list[str], bool]:
+    problems = list(examine(store, identity))
+    return problems, bool(problems) or corpus_of(store.record(identity)) is not None
 
 
 def examine(store: Store, identity: str) -> Iterator[str]:
@@ -38,7 +69,7 @@ def examine(store: Store, identity: str) -> Iterator[str]:
                 yield f"{where}: {field}: expected {expected}, got {got}. Restore the record, or run it again."
     except InputError as problem:  # it names its file
         yield str(problem)
-    except (KeyError, ValueError) as problem:
+    except (ArithmeticError, KeyError, TypeError, ValueError) as problem:
         yield f"{where}: expected the files of a run, got others ({problem}). Run it again."
 
 
@@ -64,6 +95,10 @@ def _facts(store: Store, identity: str) -> Iterator[tuple[str, Any, Any]]:
         yield "sha256", store.facts[identity]["sha256"], sha256(text.encode())
     elif text != records.canonical(json.loads(text)):
         yield "text", "the one that a run writes", "another (order, blanks or a field twice)"
+    if not store.published:
+        store.attention(identity)
+        if store.content(identity, VALIDATIONS) is not None:
+            store.learning(identity)
     if record.status == "finished" and (lost := records.incomplete(record, experiment.data.scored)):
         yield "record", "every validation and every split", lost
     corpus, named = corpus_of(record), hypothesis_files(record)

@@ -32,7 +32,7 @@ from study.config.overrides import flat
 from study.config.words import arm_words
 from study.errors import InputError
 from study.publish import tables
-from study.publish.evidence import corpus_of, examine, hypothesis_files
+from study.publish.evidence import corpus_of, examine_all, hypothesis_files
 from study.publish.results import Code, Partial, PublishedSweep, Results, write_manifest
 from study.publish.tables import NewRun
 from study.records import Record
@@ -102,7 +102,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
                 "replaced. Remove the new one, or withdraw the old one in a commit."
             )
     fresh = [one for one, store in stores.items() if store is working]
-    problems = [problem for one in fresh for problem in examine(working, one)]
+    problems = [problem for found, _ in examine_all(working, fresh) for problem in found]
     if problems:
         raise InputError(problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""))
     states = {one: _state_of_code(record, stores[one].where(one), checkout) for one, record in made.items()}

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from study.errors import InputError
-from study.publish.evidence import corpus_of, examine
+from study.publish.evidence import examine_all
 from study.publish.results import Results
 from study.store import MANIFEST
 from study.sweep.spec import load
@@ -67,6 +67,7 @@ def verify(
     printed = results.printed_hash
     found.summary["root hash"] = "that of README.md" if printed else "not compared, since no README prints it"
     if printed not in (None, results.root_hash):
+        found.summary["root hash"] = "not that of README.md"
         found.problems.append(
             f"README.md: root hash: expected {results.root_hash}, that of {MANIFEST}, got {printed}. "
             "Restore what was changed. If sweeps were published since, run `study reproduce`."
@@ -80,9 +81,9 @@ def verify(
         if rescore:
             ids, without = drawn(store.ids(), rescore, drawn_by or results.root_hash), 0
             told(0, len(ids))
-            for done, identity in enumerate(ids, 1):
-                found.problems += examine(store, identity)
-                without += corpus_of(store.record(identity)) is None
+            for done, (problems, at_hand) in enumerate(examine_all(store, ids), 1):
+                found.problems += problems
+                without += not at_hand
                 told(done, len(ids))
             found.summary["translations"] = f"those of {len(ids)} runs scored again, {without} without references"
     except InputError as problem:  # a table that cannot be read

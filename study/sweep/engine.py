@@ -201,7 +201,8 @@ class Launcher:
     def start(self, task: Task, slot: Slot) -> None:
         """Start the process of a trial."""
         folder, trainer = self.job.out / task.id, task.experiment.trainer
-        threads = threads_for(task.experiment.model.width, trainer.threads, bool(slot.gpu)) or slot.threads
+        on_gpu = bool(slot.gpu) and trainer.device != "cpu"
+        threads = threads_for(task.experiment.model.width, trainer.threads, on_gpu) or slot.threads
         trainer = trainer.model_copy(update={"threads": threads})
         environment = {"WANDB_MODE": os.environ.get("WANDB_MODE", "offline"), **self.job.environment}
         environment |= {"WANDB_RUN_ID": task.id, "WANDB_DIR": str(folder.resolve())}

@@ -50,6 +50,8 @@ class Parameter(_Section):
         least = 0 if self.distribution == LOG else -math.inf
         if "min" in self.model_fields_set and not least < self.min < self.max < math.inf:
             raise ValueError(f"expected min below max, and above 0 with {LOG}, got {self.min:g} and {self.max:g}")
+        if self.distribution == "int_uniform" and not (self.min.is_integer() and self.max.is_integer()):
+            raise ValueError(f"expected whole min and max with int_uniform, got {self.min:g} and {self.max:g}")
         return self
 
 
@@ -69,7 +71,7 @@ class SweepFile(_Section):
     entity: str = ""
     method: Literal["grid", "random"]
     metric: Metric
-    command: list[Any] = []
+    command: list[Annotated[Any, AfterValidator(_plain)]] = []
     parameters: Annotated[dict[str, Parameter], Field(min_length=1)]
     run_cap: Annotated[int, Field(gt=0)] | None = None
 

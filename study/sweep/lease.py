@@ -30,7 +30,10 @@ def acquire(folder: Path, patience: float = PATIENCE) -> FileLock | None:
     lock = FileLock(folder / FILE, patience, thread_local=False, poll_interval=0.025, fallback_to_soft=False)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        lock.acquire()
+        try:
+            lock.acquire()
+        except FileNotFoundError:  # who held it had done nothing, and has removed the folder
+            return acquire(folder, patience)
     except Timeout:
         return None
     except (OSError, NotImplementedError) as problem:

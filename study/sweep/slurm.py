@@ -34,9 +34,9 @@ SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 def _minutes(text: str) -> int:
     """Return the minutes of a time such as 45m, 2h or 2d."""
     found = re.fullmatch(r"(\d{1,6})([smhd])", text, re.ASCII)
-    if not found or (seconds := int(found[1]) * SECONDS[found[2]]) <= WARNING:
+    if not found or (minutes := int(found[1]) * SECONDS[found[2]] // 60) * 60 <= WARNING:
         raise ValueError(f"expected a time from 3m, such as 45m, 2h or 2d, got {text!r}")
-    return seconds // 60
+    return minutes
 
 
 class Options(Asked):

@@ -9,7 +9,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from study.config import account
-from study.config.experiment import Tracking
 from study.tracking import tracker
 from study.tracking.tracker import PUSHED
 from study.tracking.view import View
@@ -35,8 +34,8 @@ class Project:
 
         api = wandb.Api()
         self.folder = folder
-        self.entity = os.environ.get("WANDB_ENTITY") or Tracking().entity or api.default_entity
-        self.name = os.environ.get("WANDB_PROJECT") or Tracking().project
+        self.entity = os.environ.get("WANDB_ENTITY") or api.default_entity
+        self.name = os.environ.get("WANDB_PROJECT") or account.PROJECT
         self.runs: dict[str, tuple[str, str, str | None]] = {}
         """Identity of an experiment ↦ id, state and `PUSHED` of its run, of several the newest."""
         with suppress(ValueError):  # no such project: the first run makes it

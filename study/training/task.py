@@ -147,6 +147,8 @@ class Task(pl.LightningModule):
         follow_protocol(self.model, experiment.protocol)
         self.vocabulary = self.data.vocabulary
         self.fitting = [example for example in self.data.valid if decode.fits(self.model, example)]
+        if not self.fitting:
+            raise InputError("model.positions: expected a sentence of valid that fits, got none. Use sinusoidal.")
         self.diagnosed = self.fitting[:DIAGNOSED]
         self.fixed = batches.collate(self.diagnosed)
         self.truth = diagnostics.truth(self.diagnosed, self.vocabulary, self.fixed)
@@ -218,7 +220,7 @@ class Task(pl.LightningModule):
         else:
             torch.manual_seed(seed)
         for site, layer, attention in self.model.sites():
-            attention.reseed(step.step_seed(self.experiment.seed, self.global_step, f":{site}:{layer}{own}"))
+            attention.reach.reseed(step.step_seed(self.experiment.seed, self.global_step, f":{site}:{layer}{own}"))
         self._rate = self.recipe.learning_rate * step.factor(self.global_step, self.recipe)
         for group in self.trainer.optimizers[0].param_groups:
             group["lr"] = self._rate * group.get("share", 1.0)

@@ -24,6 +24,7 @@ def test_power_is_that_of_the_noncentral_t_and_seeds_those_of_cohens_table() -> 
     paired = stats.nct.sf(stats.t.ppf(0.975, 5), 5, 1.5 * math.sqrt(6))
     assert power.power("superiority", 1.5, 6, paired=True) == pytest.approx(paired)
     assert all(power.power(aim, effect, n) > 0.999 for aim in power.AIMS for effect in (40, 1e9) for n in (3, 100))
+    assert power.power("superiority", 9, 2) == 0, "of two seeds no test is made"
     cohen = {0.5: 64, 0.8: 26, 1.0: 17, 0.01: None}
     assert {effect: power.seeds_for("superiority", effect) for effect in cohen} == cohen
 

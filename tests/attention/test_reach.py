@@ -191,7 +191,7 @@ def test_hard_leaves_the_dropout_of_the_rest_alone() -> None:
         model = build(Recurrent(width=10, dropout=0.3, attention={"reach": reach}), 13, 1)
         torch.manual_seed(11)
         for _, _, attention in model.sites():
-            attention.reseed(5)
+            attention.reach.reseed(5)
         encoded = model.encode(source, source != 0)
         output = model.decode(encoded, given)
         states[reach] = (torch.get_rng_state(), encoded.memories[0].keys, output.logits)

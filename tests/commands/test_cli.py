@@ -126,6 +126,7 @@ FILES = {
     "twice.yaml": b"seed: 1\nseed: 2\n",
     "ring.yaml": b"model: &model {width: *model}\n",
     "loop.yaml": None,
+    "latin.py": b"# \xe9\n",
 }
 MISTAKES = [
     ("fly", "fly: expected a verb, got an unknown one."),
@@ -142,7 +143,8 @@ MISTAKES = [
     ("translate run \udcff", "expected UTF-8 text"),
     ("sweep x.yaml --slots ٣", "--slots: expected a whole number from 1"),
     ("show absent", "absent: no such run"),
-    ("show absent --split test", "--versus, --csv, --split: expected with --sentences"),
+    ("show absent --split test", "--versus, --csv, --split, --data: expected with --sentences"),
+    ("show one_space --json", "RUN: expected a run with --sentences and --json, got the corpus one_space"),
     ("show absent --sentences --json", "--json: not allowed with argument --sentences"),
     ("report", "SWEEP: expected a sweep, or --figures"),
     ("report absent", "absent: no such sweep file"),
@@ -150,6 +152,7 @@ MISTAKES = [
     ("ls sweeps --query seed==1", "--query, --runs: expected with `study ls runs`"),
     ("claims --runs absent", "absent: no such folder"),
     ("claims 99", "claim: expected a number or name of a claim, got 99"),
+    ("check latin.py", "latin.py: cannot be read as UTF-8"),
     ("check . --source cs --target en", ".: expected files such as train.cs"),
 ]
 

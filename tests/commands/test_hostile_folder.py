@@ -84,7 +84,7 @@ def test_published_tables_that_are_none_are_told_in_one_line(name, kind, lab, ca
     told = ended(["verify", "--results", root], capsys, monkeypatch, lab.top)
     assert f"{name}.parquet" in told
     ended(["show", lab.ids[0], "--sentences", "--runs", root], capsys, monkeypatch, lab.top)
-    ended(["site", "--results", root, "--out", tmp_path / "site"], capsys, monkeypatch, lab.top)
+    ended(["site", "--runs", root, "--out", tmp_path / "site"], capsys, monkeypatch, lab.top)
 
 
 def test_names_that_are_no_text(lab, capsys, monkeypatch, tmp_path):

@@ -12,7 +12,7 @@ from study.__main__ import main
 from study.analysis.runs import Runs
 from study.config import config_hash, experiment_from, plugins
 from study.errors import InputError
-from study.publish import tables
+from study.publish import evidence, tables
 from study.publish.report import compared
 from study.store import Store
 
@@ -243,6 +243,14 @@ from study.attention import Score
 class Distance(Score):
     facts = dict(formula="−½‖q − k‖²", scale="rsqrt", d="K", equal_sizes=True)
 """
+
+
+def test_processes_that_share_the_runs_find_what_one_finds(lab, monkeypatch):
+    lab.change(1, **{"scores.0.value": 12.5})
+    alone = list(evidence.examine_all(Store(lab.runs), lab.ids))
+    monkeypatch.setattr(evidence, "SHARED", 2)
+    assert list(evidence.examine_all(Store(lab.runs), lab.ids)) == alone
+    assert [len(problems) for problems, _ in alone] == [0, 1, 0, 0]
 
 
 def test_a_mechanism_of_ones_own_is_published_with_its_runs(tmp_path, monkeypatch):

@@ -20,7 +20,8 @@ from study.errors import InputError
 from study.files import CHECKOUT as ROOT
 from study.publish.site import output
 from study.publish.site.content import MAPS, Content, address, html
-from study.store import Store, arm_of
+from study.rows import arm_of
+from study.store import Store
 
 RESULTS = ROOT / "results"
 EVIL = '<img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script>{{ 7*7 }}\''

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from study import files, records, scoring
-from study.config import config_hash, recorded
+from study.config import config_hash, plugins, recorded, scientific
 from study.corpora import load as corpus_of
 from study.files import CHECKOUT as ROOT
 from study.publish.publish import publish
@@ -112,6 +112,7 @@ class Lab:
             scores = [s for split in ("test", "long") for s in self._scored(cell.id, split, place)]
             scores += [Score(split=split, metric="nll", value=1.5, n=1) for split in ("valid", "deep", "pronoun")]
             self.write(self._record(cell, scores))
+            plugins.keep(self.runs / cell.id, scientific(cell.experiment).values())
 
     def _scored(self, identity, split, wrong):
         """The first translations of a split lose a word each, as many as the run's place in the grid."""

@@ -219,6 +219,21 @@ def test_a_lease_needs_locks_and_leaves_no_folder_in_which_nothing_was_done(tmp_
         lease.acquire(tmp_path / "run")
 
 
+def test_a_lease_is_taken_although_its_folder_goes_meanwhile(tmp_path, monkeypatch):
+    """The holder of the lease of a run removes the folder if nothing was done in it."""
+    acquire, folders = lease.FileLock.acquire, [tmp_path / "run"]
+
+    def late(lock):
+        while folders:
+            folders.pop().rmdir()
+        return acquire(lock)
+
+    monkeypatch.setattr(lease.FileLock, "acquire", late)
+    held = lease.acquire(tmp_path / "run", -1)
+    assert held.is_locked
+    assert lease.held(tmp_path / "run")
+
+
 def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, monkeypatch, capfd):
     """Quotes and blanks are kept by xargs, by sh and by the JSON inside. The program of the shell prints its words."""
     path, out = tmp_path / "it's small.yaml", tmp_path / "it's mine"

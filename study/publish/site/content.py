@@ -28,10 +28,11 @@ from study.claims.evaluate import evaluate
 from study.config import Experiment
 from study.corpora import Pair
 from study.errors import InputError
-from study.files import CHECKOUT
+from study.files import CHECKOUT, SWEEPS
 from study.publish.paper import evidence, numbers
 from study.publish.report import compared
-from study.store import ATTENTION, VALIDATIONS, Store, arm_of, sha256
+from study.rows import arm_of
+from study.store import ATTENTION, VALIDATIONS, sha256
 from study.sweep.spec import Spec, load
 
 SENTENCES = 100
@@ -79,9 +80,10 @@ class Content:
     """
 
     def __init__(self, folder: Path, sweeps: Path, claims: Path | None = None) -> None:
-        self.folder, self.store, self.known = folder, Store(folder), schema.read_all(claims)
+        self.folder, self.known, self.runs = folder, schema.read_all(claims), Runs(folder, SWEEPS)
+        assert self.runs.store is not None
+        self.store = self.runs.store
         self.published, self._splits = self.store.published, dict[str, Texts]()
-        self.runs = Runs(folder, CHECKOUT / "sweeps")
         self.trees = {name: self.store.rest(name) for name in self.store.runs.get("id", ())}
         own = [] if self.published else [folder.resolve().parent, *([claims.parent] if claims else [])]
         self.specs: dict[str, Spec] = {}
@@ -204,6 +206,8 @@ def pages(content: Content) -> Iterator[tuple[str, bytes]]:
 def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
     """Yield the table of runs, a file for each arm with its runs, and their maps and texts."""
     scores, curves = content.store.scores.astype(object), content.store.curves
+    # Later runs, and rows that a call of `publish` which was stopped has left, are of the next site.
+    scores, curves = (rows[rows["id"].isin(content.trees)] for rows in (scores, curves))
     keys, whole = scores.split + "/" + scores.metric, scores.subset.isna()
     keys = keys.where(whole, keys + "/" + scores.subset)
     whole |= keys.isin([primary(spec) for spec in content.specs.values()])  # the figures of sweeps show runs by these
