@@ -27,7 +27,7 @@ reproduce: .venv/.paper ## verify results/, then all tables, figures, README and
 tables figures paper: .venv/.paper ## that part of it
 	@.venv/bin/python -P -m study reproduce $@ $(ARGS)
 
-verify: .venv/.core ## check every published file, in seconds; ARGS=--rescore scores every translation again, an hour; no torch
+verify: .venv/.core ## check every published file, in seconds; ARGS=--rescore scores every translation again, 100 minutes of a core; no torch
 	@.venv/bin/python -P -m study verify $(ARGS)
 
 test: .venv/.dev ## all tests, on all cores; ARGS='-n 0 -k lease' takes one process and some of them

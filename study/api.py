@@ -124,7 +124,7 @@ def compare(
         head: its head, from 0 (default: the mean over heads).
 
     Returns:
-        Without a sentence: section, field, one column for each id and, of two runs, difference. With one: id, differs
+        Without a sentence: section, field, one column for each run and, of two runs, difference. With one: id, differs
         (the fields in which the model differs from the others, in words), text, entropy, source, target, weights.
 
     Raises:

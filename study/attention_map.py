@@ -86,7 +86,8 @@ class Translation:
         text: the translation.
         source: tokens of the source sentence. A word that the model does not know has a question mark.
         target: tokens of the translation.
-        attention: weights of one site, target × source, and their place; None if no slot is a source token.
+        attention: weights of one site, target × source, and their place; None if no slot is a source token, or the
+            translation is too long for learned positions.
     """
 
     text: str

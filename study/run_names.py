@@ -31,16 +31,16 @@ def published() -> Path:
     return here if is_results(here) else CHECKOUT / "results"
 
 
-def results_folder() -> Path:
+def results_folder(option: str = "--runs") -> Path:
     """Return the folder of published results.
 
     Raises:
-        InputError: there is none.
+        InputError: there is none; `option` names one.
     """
     if not (folder := published()).is_dir():
         raise InputError(
             "results: expected published results, got none here. A checkout of the study has them: name its folder "
-            "results with --runs, in Python with runs. It takes runs of your own, too."
+            f"results with {option}, in Python with runs."
         )
     return folder
 
@@ -114,8 +114,8 @@ def _of_sweep(run: str, runs: Path) -> str | None:
         return None
     from study.sweep.spec import load
 
-    path = Path(sweep) if sweep.endswith((".yaml", ".yml")) else sweeps_of(runs) / f"{sweep}.yaml"
-    path = path if path.is_file() else sweep_file(sweep)
+    beside = sweeps_of(runs) / f"{sweep}.yaml"
+    path = beside if beside.is_file() else sweep_file(sweep)
     if not path.is_file():
         raise InputError(f"{run}: no such run, because there is no sweep {path}. `study ls sweeps` lists them.")
     cells = load(path).cells

@@ -188,7 +188,9 @@ class Store:
         if (content := self.content(identity, VALIDATIONS)) is None:
             remedy = f"Older runs have one map alone; `study rerun {identity}` trains the run again and keeps them all."
             raise InputError(f"{where}: expected maps of the validations, got none. {remedy}")
-        maps = (attention_map(line, where) for line in content.splitlines())
+        maps = [attention_map(line, where) for line in content.splitlines()]
+        if any(type(one.get("step")) is not int for one in maps):
+            raise InputError(f"{where}: expected the step of each map, got none. Restore the file.")
         return [*{one["step"]: one for one in maps}.values()]  # a resumed run writes some again
 
     def model(self, identity: str) -> bytes | None:

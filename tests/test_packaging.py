@@ -134,8 +134,8 @@ assert told("ls runs").count("grammar-recurrent") == 2
 for words in ("sweep quickstart --dry-run", "sweep sweeps/quickstart.yaml --dry-run", "sweep quickstart --status"):
     assert "quickstart" in told(words)
 assert "got grammar-recurrent-dot-c61874e4-s1, which has none" in told("show quickstart/1", 2)
-for words in ("claims", "site", "report --figures", "verify"):
-    assert "A checkout of the study has them: name its folder results with --runs" in told(words, 2), words
+for words, option in (("claims", "runs"), ("site", "runs"), ("report --figures", "runs"), ("verify", "results")):
+    assert f"A checkout of the study has them: name its folder results with --{option}" in told(words, 2), words
 try:
     study.results("scaling")
 except study.InputError as problem:

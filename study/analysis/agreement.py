@@ -1,7 +1,8 @@
 """Agreement of two sweeps with the same arms: effects in one against effects in the other, and their rank correlation.
 
 An effect is the mean of an arm minus that of its family's baseline, the first arm listed. Arms are the same if what
-their texts set is the same, fields of training aside. An arm that lacks a score in either sweep is left out.
+their texts set is the same, fields of training and the start of the decoder aside. An arm that lacks a score in either
+sweep is left out.
 
 Noise of seeds makes ρ smaller than that of the true effects. So each ρ has a ceiling: the ρ that effects of equal order
 would show with the same noise.
@@ -138,7 +139,7 @@ def correlation(blocks: Sequence[Sequence[Any]]) -> dict[str, Any] | None:
 
     The ceiling is √(r₁ r₂), where r = 2 − 1/r′ is the reliability of the effects of a sweep, and r′ the mean ρ of two
     resamples of its seeds. (If effects have variance T and noise σ², two resamples correlate by (T + σ²) / (T + 2σ²),
-    and r = T / (T + σ²).) With one seed interval and ceiling are NaN.
+    and r = T / (T + σ²).) With one seed the ceiling is NaN, and the interval of several families.
 
     Args:
         blocks: for each family the scores in both sweeps: a row for each arm (baseline first), a column for each seed.

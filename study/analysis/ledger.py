@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 USUAL = ("model.attention.cross.", "test/")
 """Beginnings of the column that is meant where several end with a short name."""
 FACTS = (
-    *("parameters", "parameters_attention", "flops_per_token", "train_seconds", "wall_seconds", "tokens_per_second"),
-    *("selected_step", "git_commit", "device"),
-)
+    "parameters", "parameters_attention", "flops_per_token", "train_seconds", "wall_seconds", "tokens_per_second",
+    "selected_step", "git_commit", "device",
+)  # fmt: skip
 """Columns of `Store.runs` in which runs are compared."""
 
 
@@ -84,6 +84,8 @@ def query(runs: pd.DataFrame, condition: str) -> tuple[pd.DataFrame, list[str]]:
     Raises:
         InputError: anything else, or a comparison of a number with a text.
     """
+    if runs.empty:
+        return runs, []
     known = short_names(runs)
     try:
         if refused := re.search(r"@|__|\.\s*to_", condition):  # names of this program, and methods that write
@@ -104,11 +106,11 @@ def query(runs: pd.DataFrame, condition: str) -> tuple[pd.DataFrame, list[str]]:
 def differences(trees: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """Return one row for each field, size, time and score in which runs differ.
 
-    Columns: section (configuration, cost or score), field, one by each id, and of two runs also difference, the first
-    number minus the second.
+    Columns: section (configuration, cost or score), field, one for each name, and of two runs also difference, the
+    first number minus the second.
 
     Args:
-        trees: records as plain data, by id.
+        trees: records as plain data, by a name: the id, or the place where two runs have one id.
     """
     import pandas as pd
 

@@ -58,7 +58,7 @@ class Measure:
 
 
 def diagnostic(tree: Tree, metric: str) -> float | None:
-    """Return a diagnostic of a run, the mean over its layers and heads; None where all are null.
+    """Return a diagnostic of a run, the mean over its layers and heads, or bins; None where all are null.
 
     The share of a site's heads, 0–1, that are left when all have gone that go for free is computed from the order of a
     pruning. It is None for a mean over several orders, and for an order without heads of the site.

@@ -135,8 +135,10 @@ class Runs:
         Raises:
             InputError: there is no such sweep, or it is none.
         """
-        path = beside / name if name.endswith((".yaml", ".yml")) else self.sweeps / f"{name}.yaml"
-        path = path if path.is_file() or path.parent != self.sweeps else SWEEPS / path.name
+        path = beside / name
+        if not name.endswith((".yaml", ".yml")):
+            places = [folder / f"{name}.yaml" for folder in (self.sweeps, SWEEPS)]
+            path = next(filter(Path.is_file, places), places[0])
         if path not in self._specs:
             self._specs[path] = load(path)
         return self._specs[path]

@@ -1,7 +1,7 @@
 """Combinations of H heads into one output, without bias: [B, H, L, V] → [B, L, D].
 
 B batch · H heads · L queries · V value width per head · D width of the model.
-Every combination draws W_O as one (H, V, D) tensor of variance 1/(H·V), so that arms share its values.
+Combinations with a W_O draw it as one (H, V, D) tensor of variance 1/(H·V), so that arms share its values.
 """
 
 from __future__ import annotations

@@ -81,8 +81,7 @@ class LocalPredictive(Reach):
     """Slots s with |s − p| ≤ w, their weights times exp(−(s − p)² / 2σ²): `local_p` (Luong et al. 2015, local-p).
 
     p = (S_t − 1) · σ(v·tanh(W q)) per head; the Gaussian has σ = w/2. The weights are normalised over the window before
-    the Gaussian multiplies them, and not afterwards. So they sum to less than 1, and p has a gradient. W is Kq × Kq, as
-    in the paper.
+    the Gaussian multiplies them, and not afterwards. So they sum to at most 1, and p has a gradient. W is Kq × Kq.
     """
 
     name = "local_p"

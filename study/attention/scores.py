@@ -131,7 +131,7 @@ class Inverse(InverseRoot):
 
 
 class Learned(Scale):
-    """exp(g_h) per head. g starts at −½ ln d or at a given value, and has no weight decay."""
+    """exp(g_h) per head. g starts at −½ ln d or at a given value."""
 
     name = "learned"
 
@@ -447,7 +447,7 @@ class Location(Bounded):
 
 
 class EluKernel(Score):
-    """φ(q) · φ(k) with φ(x) = elu(x) + 1 > 0, the kernel of linear attention (Katharopoulos et al. 2020). No d."""
+    """φ(q) · φ(k) with φ(x) = elu(x) + 1 ≥ 0, the kernel of linear attention (Katharopoulos et al. 2020). No d."""
 
     name = "elu_kernel"
 

@@ -100,14 +100,14 @@ def in_sequence(steps: Sequence[Terms]) -> Terms:
 
 
 class AttentionCall(NamedTuple):
-    """Values of one call that a tap receives."""
+    """Values of one call that a tap receives. H counts score maps, two a head with combine differential."""
 
     query: Tensor
     """[B, H, L, K]."""
     keys: Tensor
     """[B, H, S, ·], prepared."""
     logits: Tensor
-    """[B, H, L, S], scaled, before the mask."""
+    """[B, H, L, S]: what is masked and normalised."""
     normalised: Tensor
     """[B, H, L, S]: weights of the normaliser, before the reach changes them."""
     weights: Tensor

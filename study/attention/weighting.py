@@ -1,4 +1,4 @@
-"""Weights from scores: mask, then normalise, always in float32. All masks and normalisers of the project are here.
+"""Weights from scores: mask, then normalise, in float32 or better. All normalisers of the project are here.
 
 e scores [B, H, L, S] · mask broadcastable to them, True where a slot is visible · S_t number of slots visible to query
 t. Every normaliser gives 0 to hidden slots, and a row of zeros to a query that sees none.

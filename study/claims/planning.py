@@ -7,7 +7,7 @@ from pathlib import Path
 
 from study import metrics
 from study.analysis.measures import Measure
-from study.analysis.power import LEVEL, POWER, Spread, effect_size, power, seeds_for, spread
+from study.analysis.power import LEVEL, MOST, POWER, Spread, effect_size, power, seeds_for, spread
 from study.analysis.runs import Overrides, Runs, matching
 from study.claims import page, schema
 from study.claims.evaluate import evaluate
@@ -45,7 +45,9 @@ def spreads(
     """
     metric, found = f"valid/{metric.partition('/')[2]}", Spreads()
     for runs in places:
-        for pair in () if found else pairs:
+        if found:
+            break
+        for pair in pairs:
             corpus, _, family = pair.partition("/")
             arms = runs.named_arms([str(spec.path)], corpus, family)
             chosen = [one for one in arms if any(matching([one], side) for side in sides)]
@@ -77,12 +79,13 @@ def power_lines(spec: Spec, out: Path) -> list[str]:
                 if margin := schema.margin_of(question, question.metric, pair, file.margins):
                     kind, effect, level = KINDS[question.type], effect_size(margin, one.sd), LEVEL / len(contrasts)
                     told = f"{kind} on {pair}, margin {margin:.3g} in {metrics.title(question.metric)}"
-                    found.append((power(kind, effect, n, level), effect, level, kind, f"claim {claim.id}: {told}"))
+                    need = seeds_for(kind, effect, level=level) or MOST + 1
+                    found.append((need, power(kind, effect, n, level), f"claim {claim.id}: {told}"))
     if not found:
         return []
-    share, effect, level, kind, told = min(found)
-    need = seeds_for(kind, effect, level=level) or "over 1000"
-    return [told, f"  {n} seeds have power {share:.2f}, {POWER:.2f} needs {need}: see `study plan --help`"]
+    need, share, told = max(found)
+    most = f"over {MOST}" if need > MOST else need
+    return [told, f"  {n} seeds have power {share:.2f}, {POWER:.2f} needs {most}: see `study plan --help`"]
 
 
 def answers(spec: Spec, out: Path) -> Iterator[str]:

@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
         _side_by_side(runs, sentence, args)
         return 0
     frame = api.compare(runs)
-    names = [name for name in frame if name not in ("section", "field", "difference")]
+    names = frame.columns.drop(["section", "field", "difference"], errors="ignore")
     say(*(f"{number}  {name}" for number, name in enumerate(names, 1)), "")
     numbered = frame.rename(columns={name: str(number) for number, name in enumerate(names, 1)})
     say(*table_lines(numbered.to_dict("records")) if len(frame) else ["no difference"])

@@ -76,7 +76,7 @@ def _runs(args: Namespace) -> tuple[pd.DataFrame, list[str]]:
     few = not (args.query or args.csv)
     table = ledger.table(stores(runs), *((["status"], SCORES) if few else ()))
     named: list[str] = []
-    if args.query and len(table):
+    if args.query:
         table, named = ledger.query(table, args.query)
     there = map(str, table.head(MOST).dropna(axis=1, how="all"))
     tests = sorted(name for name in there if name.startswith("test") and name.split("/")[1] in SCORES)

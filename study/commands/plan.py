@@ -57,7 +57,7 @@ def main(argv: Sequence[str]) -> int:
         lines = [source, "sd over seeds {:.3g}; of single arms {:.3g} to {:.3g}".format(sd, *known.ends)]
         lines += [] if correlation is None else [f"same-seed correlation {correlation:.2f}"]
     if args.paired and (correlation is None or correlation > 1 - 1e-9):
-        got = "none" if correlation is None else "1: the arms do not differ"
+        got = "none" if correlation is None else "1, since arms differ by the same number with every seed"
         raise InputError(f"--correlation: expected a number below 1 with --paired, got {got}. Give one.")
     effect = effect_size(args.margin, sd, correlation if args.paired else None)
     sizes, count = [len(labels) for labels in spec.arms.values()], len(spec.seeds)

@@ -6,7 +6,7 @@ Trains nothing and needs no torch.
 With --figures, draw the figures of the study instead, from the published runs or from your own (--runs). Every figure
 is written as .svg, with its numbers as .csv. A figure whose sweep has no runs is left out, and a line names it.
 
-Output goes to --out (default: RUNS/report/NAME, of published runs report/NAME; figures: NAME is figures).
+Output goes to --out (default: RUNS/report/NAME, of published runs report/NAME; of figures NAME is `figures`).
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
 
     if args.draw and not args.rescore:
         raise InputError("--draw: expected with --rescore, whose runs it draws. Add --rescore N, or remove it.")
-    found = verify(Results(args.results or results_folder()), args.rescore, args.draw, progress)
+    found = verify(Results(args.results or results_folder("--results")), args.rescore, args.draw, progress)
     say(*found.lines())
     return 1 if found.problems else 0
 

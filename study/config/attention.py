@@ -262,6 +262,10 @@ def _alone(site: Attention) -> Iterable[str]:
         yield f"combine: {site.combine} of one head is {combine.alone}. Use combine {combine.alone}, or more heads."
     if values.keys and not (keyed and maps.weights):
         yield f"values: {site.values} expected keys with a map, got {here}."
+    if combine.maps > 1 and score.content_free:
+        yield f"combine: {site.combine} reads the query, which score {site.score} does not have. Use combine concat."
+    if values.keys and table.LOGIT_INIT[site.logit_init].measured:
+        yield f"logit_init: {site.logit_init} would change values {site.values}, too. Use projected values."
     if values.keys and combine.maps > 1:
         yield f"values: expected projected or raw with combine {site.combine}, whose heads have two keys, got keys."
     if site.groups:

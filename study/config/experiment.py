@@ -97,7 +97,7 @@ class Trainer(Frozen):
 
 
 def _listed(given: Any) -> Any:
-    return tuple(given.split(",")) if isinstance(given, str) else given
+    return tuple(tag.strip() for tag in given.split(",")) if isinstance(given, str) else given
 
 
 class Tracking(Frozen):
@@ -153,7 +153,7 @@ class Experiment(Frozen):
             )
         for name, value, counts_four, others in (
             ("training.select", self.training.select, "best_valid_bleu", "last or best_valid_loss"),
-            ("pruning.question", self.pruning and self.pruning.question, "curve", "each_head or best_head"),
+            ("pruning.question", self.pruning and self.pruning.question, "curve", "another one"),
         ):
             if words < 4 and value == counts_four:
                 raise ValueError(
@@ -161,7 +161,7 @@ class Experiment(Frozen):
                     f"four, got {value}."
                 )
         if self.pruning and self.pruning.base_steps == self.training.steps:
-            raise ValueError("pruning.base_steps: expected another number than training.steps, got it. Remove it.")
+            raise ValueError("pruning.base_steps: expected others than training.steps, got the same. Remove it.")
         return self
 
 

@@ -97,5 +97,5 @@ class Pruning(Frozen):
         if heads < 2:
             return "site: expected two heads or more to prune, got one. Set model.attention.heads."
         if self.question in TRAINING and self.fraction and self.fraction * heads < 0.5:
-            return f"fraction: expected one of {heads} heads or more to remove, got {self.fraction:g} of them."
+            return f"fraction: expected a share that removes a head, got {self.fraction:g} of {heads} heads."
         return None

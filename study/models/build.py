@@ -105,7 +105,7 @@ def match_logits(model: Translator, source: Tensor, mask: Tensor, target: Tensor
 
 
 def _logit_sd(model: Translator, attention: Attention, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
-    """Standard deviation [H] of the visible logits of one attention, over a batch; 0 where there are none."""
+    """Standard deviation [H] of the visible logits of one attention, of padded queries too; 0 where there are none."""
     seen: list[list[Tensor]] = []
 
     def collect(call: AttentionCall) -> None:

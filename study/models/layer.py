@@ -55,14 +55,16 @@ class Attention(nn.Module):
         lengths = None if longest is None else Lengths(longest, longest)
         try:
             self.site = build_site(self.config, width, memory_width, lengths)
-        except ValueError:
-            if lengths is not None:
+        except ValueError as problem:
+            if lengths is not None or plugins.line_of(problem):
                 raise
             raise InputError(
                 "longest: expected the largest number of slots, which this score or scale needs, got none."
             ) from None
         self.terms = Terms()
         initialise(self.site, seed)
+        if not isinstance(self.site, Whole):
+            self.site.reach.reseed(seed)
 
     def forward(
         self,
@@ -76,10 +78,11 @@ class Attention(nn.Module):
         """Attend to the memory.
 
         Args:
-            query: states [B, L, D].
+            query: states [B, L, D], at the positions 0 … L − 1.
             memory: states [B, S, Dk] (default: the queries, which is self-attention).
             mask: True where a slot may be seen: [B, S], or [B, L, S] for each query. A query that sees no slot gets 0
-                from every head. `torch.nn.MultiheadAttention` has the opposite sign.
+                from every head. `torch.nn.MultiheadAttention` has the opposite sign. Local reaches take the visible
+                slots to be the first ones.
             causal: query t sees the slots s ≤ t alone.
             weights: also return the weights. They are not computed by the fused kernel.
 

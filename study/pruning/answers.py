@@ -119,11 +119,8 @@ def each_head(setup: EvaluationSetup, among: Sequence[Head]) -> Answer:
         with masked(setup.model, [head]):
             change = _nll(setup.model, setup.test) - whole
         changes.append(change.mean().item())
-        doubts.append(
-            float(ttest_rel(change.numpy(), torch.zeros_like(change).numpy()).pvalue)
-            if change.any() and len(change) > 1
-            else 1
-        )
+        tested = change.any() and len(change) > 1
+        doubts.append(float(ttest_rel(change.numpy(), torch.zeros_like(change).numpy()).pvalue) if tested else 1.0)
         scores += [_score(setup, split, name, value, f"without {head}") for (split, name), value in values.items()]
         setup.watch(f"without {head}  BLEU {values[setup.split, 'bleu']:.2f}  NLL {changes[-1]:+.4f}")
     sure = false_discovery_control(doubts) < LEVEL

@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from contextlib import suppress
 from functools import cache, lru_cache
 from itertools import repeat
 from math import fsum, log
@@ -30,22 +31,33 @@ from study.records import Record, Score
 from study.rows import HYPOTHESES, NLL, STATISTICS, file_of
 from study.scoring import counts, score_nll, score_split
 from study.store import VALIDATIONS, Store, sha256
-from study.sweep.resources import here
+from study.sweep import signals
+from study.sweep.resources import PER_RUN, processor
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 """Errors of equations, since numbers in records are rounded to 6 significant digits."""
 SHARED = 8
-"""Runs that several processes share. Their start takes as long as a run or two."""
+"""Fewest runs that are shared: the start of the processes takes as long as a run or two."""
 
 
 def examine_all(store: Store, ids: Sequence[str]) -> Iterator[tuple[list[str], bool]]:
     """Yield what is wrong with each of these runs, and whether its corpus is at hand, in their order."""
-    if len(ids) < SHARED:
-        yield from map(_examined, repeat(store), ids)
+    cores, _, memory = processor()
+    count = min(cores, int(memory // PER_RUN), len(ids))
+    if count < 2 or len(ids) < SHARED:
+        yield from (_examined(store, one) for one in ids)
         return
-    unbroken = (signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for this process, which stops the others
-    with ProcessPoolExecutor(min(here().cores, len(ids)), get_context("spawn"), signal.signal, unbroken) as pool:
-        yield from pool.map(_examined_there, repeat(store.folder), ids)
+    with ProcessPoolExecutor(count, get_context("spawn"), _begin) as pool:
+        try:
+            yield from pool.map(_examined_there, repeat(store.folder), ids)
+        except BrokenExecutor:
+            why = "was killed, as the kernel does when memory is short"
+            raise InputError(f"{store.folder}: a process that examines runs {why}. Repeat the command.") from None
+
+
+def _begin() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
+    signals.with_parent()
 
 
 _store = cache(Store)
@@ -56,8 +68,10 @@ def _examined_there(folder: Path, identity: str) -> tuple[list[str], bool]:
 
 
 def _examined(store: Store, identity: str) -> tuple[list[str], bool]:
-    problems = list(examine(store, identity))
-    return problems, bool(problems) or corpus_of(store.record(identity)) is not None
+    problems, at_hand = list(examine(store, identity)), False
+    with suppress(InputError):
+        at_hand = corpus_of(store.record(identity)) is not None
+    return problems, at_hand
 
 
 def examine(store: Store, identity: str) -> Iterator[str]:

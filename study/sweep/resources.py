@@ -119,11 +119,19 @@ class Asked(BaseModel):
 
 
 def here() -> Resources:
-    """Return what this process may use: the least of its affinity, its cgroup and its SLURM job.
+    """Return what this process may use.
 
     Raises:
         InputError: CUDA_VISIBLE_DEVICES names a GPU that is not there.
     """
+    named = {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"} & os.environ.keys()
+    if "SLURM_JOB_ID" in os.environ and not named:
+        os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a job without GPUs, and what it starts, sees none of the node's
+    return Resources(*processor(), visible())
+
+
+def processor() -> tuple[int, str, float]:
+    """Return cores, what sets their number, and memory: the least of affinity, cgroup and SLURM job."""
     quota, memory = _cgroup()
     affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     limits: dict[str, float] = {"this machine": affinity, "its cgroup": max(quota, 1)}
@@ -132,10 +140,8 @@ def here() -> Resources:
         limits["SLURM"] = cores
         given = os.environ.get("SLURM_MEM_PER_NODE") or float(os.environ.get("SLURM_MEM_PER_CPU", "inf")) * cores
         memory = min(memory, float(given) * 2**20)
-        if not {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"} & os.environ.keys():
-            os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a job without GPUs, and what it starts, sees none of the node's
     limit = min(limits, key=lambda name: limits[name])
-    return Resources(int(limits[limit]), limit, memory, visible())
+    return int(limits[limit]), limit, memory
 
 
 def _cgroup() -> tuple[float, float]:

@@ -297,7 +297,7 @@ def attention_map(
     site: str = "cross",
     head: int | None = None,
 ) -> dict[str, Any] | None:
-    """Map attention over the tokens of the first sentence of about ten words; None if no slot of the site is a token.
+    """Map attention over the tokens of the sentence nearest to ten tokens; None if no slot of the site is a token.
 
     Rows are queries: the target tokens that are predicted, or in the encoder the source tokens. Columns are slots:
     source tokens, or in the decoder's self-attention the target tokens before.

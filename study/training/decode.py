@@ -47,7 +47,6 @@ def translate(
     return out
 
 
-@torch.no_grad()
 def forced_nll(model: Translator, data: Sequence[Example]) -> Tensor:
     """Unsmoothed −log p(target | source) of each pair, in nats, EOS counted: [len(data)], on the CPU.
 

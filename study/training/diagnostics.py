@@ -2,7 +2,7 @@
 
 Taps and hooks leave the model unchanged. NaN stands for null until a value leaves this module.
 
-B batch · L queries or target tokens · S slots or source tokens, end-of-sentence counted · H heads. a weights, s logits.
+B batch · L queries or target tokens · S slots or source tokens, end-of-sentence counted · H heads. a weights.
 A row is a query (b, t) that is not padding. Slots that a row does not see do not count. Means over rows leave out rows
 that see no slot.
 """
@@ -224,8 +224,9 @@ def masses(weights: Tensor, some: Tensor, tokens: Tensor, gold: Tensor | None) -
 def gradients(model: Translator, batch: Batch, truth: Truth) -> dict[str, Any]:
     """Measure the gradient of a target token's loss at each source token, g_ts = ‖∂(−log p(y_t)) / ∂e_s‖.
 
-    e_s is the row of the embedding table, before the model multiplies it by √D. Measured are `SENTENCES` of a batch and
-    four target tokens t of each. End-of-sentence tokens are left out. All are null where no gradient arrives.
+    e_s is the row of the embedding table, before the model multiplies it by √D; with factors split, that of the name
+    alone. Measured are `SENTENCES` of a batch and four target tokens t of each, of which a short target has some twice.
+    End-of-sentence tokens are left out. All are null where no gradient arrives.
 
     norm: ‖∂(−log p(y_t)) / ∂E‖_F over the rows of all source tokens, its mean over t.
     by_way: g_ts / (mean of g_t over s) at the gold source token s of t (or min(t, last) where the corpus has no gold),
@@ -275,7 +276,7 @@ def profile(size: Tensor, real: Tensor, position: Tensor, gold: Tensor | None) -
 
     Args:
         size: norms g [B, S].
-        real: source tokens that are not padding [B, S].
+        real: source tokens that are neither padding nor end-of-sentence [B, S].
         position: t [B], of the target token.
         gold: source tokens aligned with it [B, S]; None: the token at the same position.
     """

@@ -56,13 +56,16 @@ def ended(argv, capsys, monkeypatch, folder):
     return told.out + told.err
 
 
-BESIDE = ["test.hyp.txt", "history.jsonl", "training.jsonl", "attention.json", "record.json"]
+BESIDE = ["test.hyp.txt", "history.jsonl", "training.jsonl", "attention.json", "maps.jsonl", "record.json"]
 TABLES = ["runs", "scores", "curves", "maps", "sentences/grammar"]
 
 
 @pytest.mark.parametrize(
     ("name", "kind"),
-    [*product(BESIDE, ["link", "pipe"]), *zip(BESIDE, ["bytes", "zeros", "deep", "deep", "folder"], strict=True)],
+    [
+        *product(BESIDE, ["link", "pipe"]),
+        *zip(BESIDE, ["bytes", "zeros", "deep", "deep", "deep", "folder"], strict=True),
+    ],
 )
 def test_a_run_with_an_odd_file_is_told_in_one_line(name, kind, lab, capsys, monkeypatch, tmp_path):
     run = lab.runs / lab.ids[0]

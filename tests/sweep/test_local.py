@@ -5,10 +5,13 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -219,18 +222,19 @@ def test_a_lease_needs_locks_and_leaves_no_folder_in_which_nothing_was_done(tmp_
         lease.acquire(tmp_path / "run")
 
 
-def test_a_lease_is_taken_although_its_folder_goes_meanwhile(tmp_path, monkeypatch):
+def test_who_waits_for_a_lease_gets_it_although_its_folder_goes(tmp_path, monkeypatch):
     """The holder of the lease of a run removes the folder if nothing was done in it."""
-    acquire, folders = lease.FileLock.acquire, [tmp_path / "run"]
+    with ThreadPoolExecutor() as pool:
+        holders = [pool.submit(lease.acquire, tmp_path / "run").result()]
 
-    def late(lock):
-        while folders:
-            folders.pop().rmdir()
-        return acquire(lock)
+    def ends(seconds):
+        while holders:
+            shutil.rmtree(tmp_path / "run")
+            holders.pop().release()
 
-    monkeypatch.setattr(lease.FileLock, "acquire", late)
-    held = lease.acquire(tmp_path / "run", -1)
-    assert held.is_locked
+    monkeypatch.setattr(time, "sleep", ends)
+    mine = lease.acquire(tmp_path / "run", -1)
+    assert mine.is_locked
     assert lease.held(tmp_path / "run")
 
 

@@ -28,7 +28,7 @@ from study.claims.evaluate import evaluate
 from study.config import Experiment
 from study.corpora import Pair
 from study.errors import InputError
-from study.files import CHECKOUT, SWEEPS
+from study.files import CHECKOUT
 from study.publish.paper import evidence, numbers
 from study.publish.report import compared
 from study.rows import arm_of
@@ -80,7 +80,7 @@ class Content:
     """
 
     def __init__(self, folder: Path, sweeps: Path, claims: Path | None = None) -> None:
-        self.folder, self.known, self.runs = folder, schema.read_all(claims), Runs(folder, SWEEPS)
+        self.folder, self.known, self.runs = folder, schema.read_all(claims), Runs(folder, sweeps)
         assert self.runs.store is not None
         self.store = self.runs.store
         self.published, self._splits = self.store.published, dict[str, Texts]()
@@ -206,7 +206,7 @@ def pages(content: Content) -> Iterator[tuple[str, bytes]]:
 def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
     """Yield the table of runs, a file for each arm with its runs, and their maps and texts."""
     scores, curves = content.store.scores.astype(object), content.store.curves
-    # Later runs, and rows that a call of `publish` which was stopped has left, are of the next site.
+    # Left out: runs that were made since, and rows that an interrupted `publish` left.
     scores, curves = (rows[rows["id"].isin(content.trees)] for rows in (scores, curves))
     keys, whole = scores.split + "/" + scores.metric, scores.subset.isna()
     keys = keys.where(whole, keys + "/" + scores.subset)

@@ -7,6 +7,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -68,7 +69,10 @@ def refresh(build: Build, runs: Path, folder: Path, before: Changes | None, say:
     Raises:
         InputError: the first site cannot be written.
     """
-    now = {path: path.stat().st_mtime_ns for path in runs.glob("*/record.json")}
+    now: Changes = {}
+    for path in runs.glob("*/record.json"):
+        with suppress(FileNotFoundError):  # a failed run begins again
+            now[path] = path.stat().st_mtime_ns
     if now != before:
         try:
             count, _ = write(build(), folder)

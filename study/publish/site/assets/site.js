@@ -126,9 +126,10 @@ const site = (() => {
   const facts = (rows) => e("dl", {}, rows.map(([key, value]) => e("div", {}, e("dt", {}, key), e("dd", {}, value))));
 
   // Markdown comes as HTML that has no HTML of a text: links lead to pages of this site or of the web, or become text.
+  const SECOND = { transfer: "transfer_multi30k", longer: "longer", asymptotes: "asymptotes_4800", today: "today_multi30k" };
   const address = (href) => {
     const claim = /claim-(\w+)$/.exec(href || ""), agreement = /agreement-(\w+)\.md$/.exec(href || "");
-    return claim ? at("claim", claim[1]) : agreement ? at("sweeps") : /^https?:\/\//.test(href || "") ? href : null;
+    return claim ? at("claim", claim[1]) : agreement ? at("sweep", SECOND[agreement[1]]) : /^https?:\/\//.test(href || "") ? href : null;
   };
   const prose = (html) => {
     const made = e("template");
@@ -170,7 +171,7 @@ const site = (() => {
   const MARGINS = [-20, -5, -1, 0, 1, 5, 20].map((value) => [margins(value), told(value, 0, true)]);
   const forest = (row, kind) => {
     const ends = ["low", "high", "low90", "high90", "difference"].map((name) => row[name]), log = row.metric === "time";
-    if (!row.margin || row.low === undefined) return e("div", { class: "strip" }, e("span", { class: "none" }, "no margin"));
+    if (!row.margin || row.low === undefined) return e("div", { class: "strip" }, e("span", { class: "none" }, row.margin ? "no interval" : "no margin"));
     const [low, high, low90, high90, estimate] = ends.map((end) => (end === undefined ? undefined : margins(log ? Math.log(end) / Math.log(row.margin) : end / row.margin)));
     const line = (from, to, name) => (from === undefined ? null : e("i", { class: name, style: { left: percent(Math.min(from, to)), width: percent(Math.abs(to - from)) } }));
     return e("div", { class: `strip forest ${KINDS[kind] || "open"}`, "aria-hidden": "true" },
@@ -229,7 +230,7 @@ const site = (() => {
       const drawing = !picture && sweep ? e("div", {}) : null;
       if (drawing) drawnSweep(sweep).then((parts) => drawing.replaceChildren(...parts.flat().filter(Boolean)));
       return e("section", { class: "answer" }, e("h2", {}, question), e("p", { class: "lead" }, e("strong", {}, answer)),
-        e("p", {}, e("em", {}, contrast), ": ", difference, claim ? ["; claim ", claim] : null, "."), e("figure", {}, picture, drawing));
+        e("p", {}, e("em", {}, contrast), ": ", difference, claim ? [hrefs.some((one) => one.startsWith("claim-")) ? "; claim " : "; ", claim] : null, "."), e("figure", {}, picture, drawing));
     })];
   };
   const home = async (_, query, where) => {
@@ -265,7 +266,7 @@ const site = (() => {
   const sweepTable = (main, all) => (main.sweeps.length ? [e("h2", {}, "Sweeps"), e("p", {}, "A sweep is a set of experiments that answers one question. Its page has the figure, the table and every run."),
     table("Sweeps", ["sweep", "what varies", "arms", "runs", "claims"], main.sweeps.map((one) => [link("sweep", one.name, one.name), one.about, one.arms.length, finished(one.arms.flatMap((arm) => arm.runs), all),
       main.claims.filter((claim) => claim.sweeps.includes(one.name)).flatMap((claim) => [link("claim", claim.id, claim.id), " "])]), (i) => i === 2 || i === 3)] : null);
-  const sweeps = async () => { const main = await load("site"); page("Sweeps", e("h1", {}, "Sweeps"), ...(sweepTable(main, await load("runs")) || ["No sweep declares these runs."]).slice(1)); };
+  const sweeps = async () => { const main = await load("site"); const table = sweepTable(main, await load("runs")); page("Sweeps", e("h1", {}, "Sweeps"), ...(table ? table.slice(1) : [e("p", {}, "No sweep declares these runs.")])); };
 
   const claim = async (id) => {
     const main = await load("site"), place = main.claims.findIndex((one) => one.id === id);
@@ -317,7 +318,7 @@ const site = (() => {
     const tested = shown.map((metric) => `${splits[0]}/${metric}`).filter((key) => key in all.digits);
     const cell = (split, metric) => spread(runs.map((run) => run[`${split}/${metric}`]).filter((value) => typeof value === "number"), all.digits[`${split}/${metric}`] ?? 2);
     page(all.name(id), crumbs(...all.sweeps(id).slice(0, 1).map((name) => link("sweep", name, name)), "arm"), e("h1", {}, all.name(id)), e("p", { class: "lead" }, `An arm is a configuration without its seed. This one has ${runs.length} ${runs.length === 1 ? "run" : "runs"}.`), places(all, id),
-      e("p", {}, e("a", { href: at("sentences", undefined, { run: first.id, with: await baseline(all, first) }) }, "Its sentences and attention maps, beside the baseline")),
+      e("p", {}, e("a", { href: at("sentences", undefined, { run: first.id, with: await baseline(all, first) }) }, "Its sentences and attention maps, beside another arm")),
       e("h2", {}, "Runs"), table("Runs", ["seed", ...tested.map((key) => all.titles[key]), "state", "run"], runs.map((run) => [run.seed, ...tested.map((key) => told(run[key], all.digits[key])), run.status, e("span", { class: "whole" }, link("run", run.id, run.id))]), (i) => i <= tested.length),
       splits.length ? [e("h2", {}, "Scores by split"), e("p", {}, "Mean ± standard deviation over the seeds. The runs above are those of the first split."), table("Scores", ["split", ...shown.map((metric) => all.titles[`${splits[0]}/${metric}`] || metric)], splits.map((split) => [split, ...shown.map((metric) => cell(split, metric))]), (i) => i > 0)] : null,
       e("h2", {}, "Learning curves"), [["valid_bleu", "BLEU on validation"], ["valid_loss", "loss on validation, nats a token"]].map(([key, title]) => chart(title, runs.map((run) => ({ label: `seed ${run.seed}`, points: points(one.runs[run.id] || {}, key) })))),
@@ -334,9 +335,9 @@ const site = (() => {
   };
   const run = async (id) => {
     const all = await load("runs"), mine = all.byId.get(id), one = mine && (await load(`arm/${mine.arm}`)), found = one && (one.runs[id] || {});
-    if (!mine) return nothing(`run ${id}`);
+    if (!one) return nothing(`run ${id}`);
     const seeds = all.runs.filter((run) => run.arm === mine.arm), place = seeds.indexOf(mine), beside = await baseline(all, mine), texts = one.texts ? await load(`texts/${one.texts}`) : null;
-    const learnt = mine.validations > 1 ? (await load(`maps/${mine.arm}`))[id]["maps.jsonl"] : null;
+    const learnt = mine.validations > 1 ? (await load(`maps/${mine.arm}`))?.[id]?.["maps.jsonl"] : null;
     const lines = translated(one, id), pairs = texts ? texts.pairs : [], wrong = lines.map((line, i) => [i, line]).filter(([i, line]) => pairs[i] && line.trim() !== pairs[i][1].trim());
     const some = (wrong.length ? wrong : lines.map((line, i) => [i, line])).slice(0, 5), item = (i) => at("sentences", undefined, { run: id, with: beside, item: `${texts ? texts.split : "test"}:${i}` });
     const values = (found.scores || []).map((value, i) => [...one.kinds[found.kind][i], value]);
@@ -529,7 +530,7 @@ const site = (() => {
     };
     const show = () => {
       const one = items.find((item) => item.key === state.item) || items.find((item) => Object.keys(item.maps).length > 1 && item.right !== undefined && item.left !== item.right) || items.find((item) => Object.keys(item.maps).length) || items[0];
-      if (!one) { $("which").textContent = "This run has neither translations nor attention maps."; ["texts", "maps"].forEach((id) => $(id).replaceChildren()); remember("sentences", state); return; }
+      if (!one) { $("which").textContent = "This run has neither translations nor attention maps."; ["texts", "maps", "about", "cell"].forEach((id) => $(id).replaceChildren()); $("heads").hidden = true; remember("sentences", state); drawList(); return; }
       state.item = one.key;
       $("which").textContent = one.line === null ? `A sentence of ${one.split}` : `Sentence ${one.line + 1} of ${one.split}`;
       const line = (name, ...content) => element("div", {}, element("dt", {}, name), element("dd", {}, ...content));
@@ -609,16 +610,19 @@ const site = (() => {
   const nothing = (what) => page("Not found", e("h1", {}, "Not found"), e("p", {}, `This site has no ${what}. `, e("a", { href: "#/" }, "First page")));
 
   const VIEWS = { "": home, claims: home, claim, sweeps, sweep, arm, run, runs, sentences, guide };
-  const route = async () => {
+  const whole = (part) => { try { return decodeURIComponent(part); } catch { return part; } };
+  const draw = async () => {
     if (location.hash && !location.hash.startsWith("#/")) return;
-    const [path, rest] = location.hash.slice(2).split("?"), [kind, name] = path.split("/").map(decodeURIComponent), mine = ++turnOf, here = location.hash;
+    const [path, rest] = location.hash.slice(2).split("?"), [kind, name] = path.split("/").map(whole), mine = ++turnOf, here = location.hash;
     keys = {};
     const broad = ["runs", "run", "sentences", "claim", "sentence"].includes(kind || "");
     document.body.classList.toggle("broad", broad);
-    await (VIEWS[kind || ""] || (() => nothing("such page")))(name, Object.fromEntries(new URLSearchParams(rest)), kind);
+    await (Object.hasOwn(VIEWS, kind || "") ? VIEWS[kind || ""] : () => nothing("such page"))(name, Object.fromEntries(new URLSearchParams(rest)), kind);
     if (mine > 1 && kind !== "claims") scrollTo(0, 0);
     document.body.dataset.route = here;  // a page may have changed the address
   };
+  let last = Promise.resolve();
+  const route = () => { last = last.then(draw, draw); };  // one after another, so that a slow page does not cover a later one
   const typing = (event) => event.ctrlKey || event.metaKey || event.altKey || /^(INPUT|SELECT|TEXTAREA)$/.test(event.target.tagName);
   document.addEventListener("keydown", (event) => {
     if (typing(event)) return;
