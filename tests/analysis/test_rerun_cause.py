@@ -2,7 +2,6 @@
 
 import pytest
 from published_lab import PROVENANCE
-from tiny_sweep import Tiny
 
 from study.analysis.rerun import cause
 
@@ -20,7 +19,7 @@ from study.analysis.rerun import cause
         ({}, {"git_dirty": True}, "code that is not committed"),
     ],
 )
-def test_the_cause_is_what_the_records_do_not_share(tiny: Tiny, before, now, expected) -> None:
+def test_the_cause_is_what_the_records_do_not_share(tiny, before, now, expected):
     record = tiny.record(tiny.cells["score=dot", 1], 80.0)
     usual = PROVENANCE.model_copy(update={"git_commit": "a" * 40, "git_dirty": False, "deterministic": True})
     both = [record.model_copy(update={"provenance": usual.model_copy(update=facts)}) for facts in (before, now)]
