@@ -1,7 +1,6 @@
 """The class of every value, normalisers by hand and on hard rows, slots beyond a table, nothing to see, refusals."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -14,7 +13,7 @@ from study.config.mechanisms import SCORE, WEIGHTS
 from study.errors import InputError
 
 
-def test_cosine_starts_at_the_temperature_of_the_training_lengths() -> None:
+def test_cosine_starts_at_the_temperature_of_the_training_lengths():
     attention = site(score="cosine")
     assert attention.get_parameter("score.temperature.log").exp().tolist() == pytest.approx([math.log2(37**2 - 37)] * H)
     assert not list(site(DQ, DQ, score="cosine", scale="none", values="raw", output="raw", maps="raw").parameters())
@@ -25,7 +24,7 @@ def test_cosine_starts_at_the_temperature_of_the_training_lengths() -> None:
 
 
 @pytest.mark.parametrize("score", SCORE.those(lambda row: "slot" in row.reads))
-def test_slots_beyond_the_training_lengths_are_masked(score: str) -> None:
+def test_slots_beyond_the_training_lengths_are_masked(score):
     attention = site(score=score, lengths=Lengths(4, 3))
     query, states, mask = inputs()
     weights = seen(attention, query, states, mask).weights
@@ -33,7 +32,7 @@ def test_slots_beyond_the_training_lengths_are_masked(score: str) -> None:
     close(weights.sum(-1), torch.ones(B, H, L, dtype=torch.float64))
 
 
-def normaliser(name: str) -> Any:
+def normaliser(name):
     return Weighting.named(name)(1)
 
 
@@ -57,7 +56,7 @@ MASK = torch.tensor([[[[True, True, True, False], [False] * 4, [True] * 4]]])
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
-def test_normalisers_by_hand(name: str, row: list[float], dtype: torch.dtype) -> None:
+def test_normalisers_by_hand(name, row, dtype):
     logits = LOGITS.to(dtype).requires_grad_()
     weights = normaliser(name)(logits, MASK)
     assert weights.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
@@ -69,7 +68,7 @@ def test_normalisers_by_hand(name: str, row: list[float], dtype: torch.dtype) ->
 
 
 @pytest.mark.parametrize("name", WEIGHTS)
-def test_normalisers_on_hard_rows(name: str) -> None:
+def test_normalisers_on_hard_rows(name):
     """Gradients; logits that half precision cannot tell apart from infinity; no slot; a diverged row."""
     double = LOGITS.double().requires_grad_()
     assert torch.autograd.gradcheck(lambda s: normaliser(name)(s, MASK), double)
@@ -110,6 +109,6 @@ def test_normalisers_on_hard_rows(name: str) -> None:
         ({"output": "raw", "value_width": 5}, "residual stream has width 64"),
     ],
 )
-def test_what_means_nothing_is_refused(overrides: dict[str, Any], reason: str) -> None:
+def test_what_means_nothing_is_refused(overrides, reason):
     with pytest.raises(InputError, match=reason):
         experiment_from({"model.family": "transformer", "model.attention": overrides})
