@@ -1,7 +1,5 @@
 """`study explain`: what it prints is what is built, recorded and written."""
 
-from pathlib import Path
-
 import pytest
 
 from study.__main__ import main
@@ -16,12 +14,12 @@ SMALL = {"data.train_pairs": 60, "data.test_pairs": 20}
 FLAGS = [word for name, value in SMALL.items() for word in (f"--{name}", str(value))]
 
 
-def explained(capsys: pytest.CaptureFixture[str], *argv: str) -> str:
+def explained(capsys, *argv):
     assert main(["explain", *FLAGS, *argv]) == 0
     return capsys.readouterr().out
 
 
-def in_order(told: str, *lines: str) -> bool:
+def in_order(told, *lines):
     """Return True if the text has these lines, one directly after the other."""
     return "\n".join(f"     {line}" for line in lines) in told
 
@@ -37,9 +35,7 @@ def in_order(told: str, *lines: str) -> bool:
     ],
     ids=["luong", "input feeding"],
 )
-def test_what_is_chosen_is_one_value_and_adds_to_the_loss(
-    decoder: list[str], returned: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_is_chosen_is_one_value_and_adds_to_the_loss(decoder, returned, capsys):
     """The return is the one that training uses: without feeding, a draw at t changes log p(y_t) alone."""
     told = explained(capsys, "--model.attention.reach", "hard", "--model.attention.entropy_bonus", "0.5", *decoder)
     assert in_order(
@@ -53,7 +49,7 @@ def test_what_is_chosen_is_one_value_and_adds_to_the_loss(
     )
 
 
-def test_a_configuration_in_formulas(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_configuration_in_formulas(capsys):
     told = explained(capsys, "--preset", "luong2015_local_p", "--model.attention.window", "3")
     for line in (
         "x: s_t, the decoder's state after it reads y_{t−1}; s_t = LSTM(s_{t−1}, y_{t−1}, r_{t−1}), of width 64",
@@ -72,18 +68,17 @@ def test_a_configuration_in_formulas(capsys: pytest.CaptureFixture[str]) -> None
     )
 
 
-def test_a_record_holds_the_same_numbers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_holds_the_same_numbers(tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "disabled")
     brief = {"training.steps": 1, "model.width": 8, "decoding.beam": 1, "trainer.threads": 1, "trainer.device": "cpu"}
     experiment = experiment_from(SMALL | brief, {"model.attention.score": "bilinear"})
     facts = run(experiment, tmp_path, lambda line: None).model
     found = cost(experiment.model, sizes_for(experiment.data))
-    assert facts is not None
     assert (facts.parameters, facts.parameters_attention) == (found.parameters, 64)
     assert facts.flops_per_token == found.flops_per_token > 0
 
 
-def test_the_page_is_what_the_code_says() -> None:
+def test_the_page_is_what_the_code_says():
     _, found, below = PAGE.read_text(encoding="utf-8").partition(MARKER)
     assert found
     assert below == "\n" + markdown(), "rewrite it: python -m study.models.catalogue"

@@ -5,7 +5,6 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -45,7 +44,7 @@ FIELD = "model.attention.score"
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def here(tmp_path, monkeypatch):
     """A folder of the user's own, with nothing known of earlier files but the generated corpora."""
     monkeypatch.chdir(tmp_path)
     corpora = cache.folder() / "grammar"
@@ -60,7 +59,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     forget(monkeypatch)
 
 
-def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+def forget(monkeypatch):
     """Forget what this process has read and run, as a new one would."""
     for name in [name for name in sys.modules if name.startswith("study_mechanism_")]:
         del sys.modules[name]
@@ -70,7 +69,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
         del Part._values[key]
 
 
-def test_content_is_the_identity_and_the_path_is_not(here: Path) -> None:
+def test_content_is_the_identity_and_the_path_is_not(here):
     first = experiment_from({FIELD: "distance.py"})
     (here / "elsewhere").mkdir()
     (here / "elsewhere" / "other_name.py").write_text(DISTANCE, encoding="utf-8")
@@ -84,9 +83,7 @@ def test_content_is_the_identity_and_the_path_is_not(here: Path) -> None:
     assert "Distance" not in " ".join(SCORE)  # lists of values are those of the package
 
 
-def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(here, capsys, monkeypatch):
     body = "".join(f"  {name}: {{value: {value}}}\n" for name, value in SMALL.items())
     (here / "mine.yaml").write_text(SWEEP + body, encoding="utf-8")
     assert main(["sweep", "mine.yaml"]) == 2
@@ -124,7 +121,7 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(
     assert "e = (−½‖q − k‖²) · 1/√d" in capsys.readouterr().out
 
 
-def test_a_file_that_a_record_or_a_model_names_is_not_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_a_record_or_a_model_names_is_not_run(here, capsys):
     """Only a user names files. A run of somebody else may lie beside the code that its files name."""
     assert main(["train", *(f"--{name}={value}" for name, value in SMALL.items())]) == 0
     (run,) = (here / "runs").glob("grammar-*")
@@ -169,9 +166,7 @@ def test_a_file_that_a_record_or_a_model_names_is_not_run(here: Path, capsys: py
         ("raise SystemExit(3)\n" + DISTANCE, "distance.py", "cannot be run (SystemExit"),
     ],
 )
-def test_a_file_that_cannot_be_used_gets_one_line(
-    here: Path, capsys: pytest.CaptureFixture[str], text: str | None, value: str, said: str
-) -> None:
+def test_a_file_that_cannot_be_used_gets_one_line(here, capsys, text, value, said):
     if text is not None:
         (here / "distance.py").write_text(text, encoding="utf-8")
     assert main(["explain", f"--{FIELD}", value, "--model.attention.maps", "separate"]) == 2
@@ -181,6 +176,6 @@ def test_a_file_that_cannot_be_used_gets_one_line(
     assert out == "" or "cannot be run" in said or "subclass" in said
 
 
-def test_the_facts_are_read_without_running_the_file(here: Path) -> None:
+def test_the_facts_are_read_without_running_the_file(here):
     (here / "distance.py").write_text("raise SystemExit('was run')\n" + DISTANCE, encoding="utf-8")
     assert experiment_from({FIELD: "distance.py"}).model.attention.cross.scale == "rsqrt"

@@ -4,9 +4,7 @@ import json
 import re
 import shutil
 import signal
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
@@ -14,7 +12,6 @@ import torch
 from study.__main__ import main
 from study.config import experiment_from, experiment_id
 from study.publish import tables
-from study.training.batches import Batch
 from study.training.run import run
 from study.training.task import Task
 
@@ -26,7 +23,7 @@ ID = experiment_id(EXPERIMENT)
 
 
 @pytest.fixture(scope="module")
-def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def checkout(tmp_path_factory):
     """A folder with a run, and published results with the same run."""
     root = tmp_path_factory.mktemp("checkout")
     run(EXPERIMENT, root / "made" / ID, lambda line: None)
@@ -34,7 +31,7 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def publish(root: Path, change: Callable[[dict[str, Any]], None] = lambda tree: None, **texts: bytes) -> None:
+def publish(root, change=lambda tree: None, **texts):
     """Publish the run of the folder, its record and files altered."""
     folder = root / "made" / ID
     tree = json.loads((folder / "record.json").read_text(encoding="utf-8"))
@@ -45,13 +42,11 @@ def publish(root: Path, change: Callable[[dict[str, Any]], None] = lambda tree: 
     tables.add(root / "results", [tables.NewRun(tree, contents | {f"{k}.hyp.txt": v for k, v in texts.items()})], {})
 
 
-def test_a_rerun_that_was_stopped_goes_on_and_is_equal(
-    checkout: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_rerun_that_was_stopped_goes_on_and_is_equal(checkout, monkeypatch, capsys):
     monkeypatch.chdir(checkout)
     begin = Task.on_train_batch_start
 
-    def stopped(task: Task, batch: Batch, batch_idx: int) -> None:
+    def stopped(task, batch, batch_idx):
         begin(task, batch, batch_idx)
         if task.global_step + 1 == 3:
             signal.raise_signal(signal.SIGTERM)
@@ -83,19 +78,19 @@ def test_a_rerun_that_was_stopped_goes_on_and_is_equal(
     (checkout / "away").rename(checkout / "results")
 
 
-def of_torch(tree: dict[str, Any]) -> None:
+def of_torch(tree):
     tree["history"][1]["valid_loss"] += 0.5
     tree["scores"][0]["value"] = 77.0
     tree["diagnostics"]["cross"][0]["cosine"] = [0.5]  # no longer measured, so no difference
     tree["provenance"]["packages"]["torch"] = "1.0.0"
 
 
-def of_a_device(tree: dict[str, Any]) -> None:
+def of_a_device(tree):
     tree["scores"].append(tree["scores"][0] | {"metric": "gone", "value": 1.0})
     tree["provenance"] |= {"device": "a GPU", "threads": 4}
 
 
-def of_data(tree: dict[str, Any]) -> None:
+def of_data(tree):
     tree["data"]["files"]["train"] = "0" * 64
 
 
@@ -108,15 +103,7 @@ def of_data(tree: dict[str, Any]) -> None:
         (None, {"test": b"one\n"}, r"test\.hyp\.txt, line 1: one before, ", "not known|code that is not"),
     ],
 )
-def test_a_changed_record_is_named_with_its_cause(
-    checkout: Path,
-    change: Callable[[dict[str, Any]], None] | None,
-    texts: dict[str, bytes],
-    first: str,
-    cause: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+def test_a_changed_record_is_named_with_its_cause(checkout, change, texts, first, cause, monkeypatch, capsys):
     monkeypatch.chdir(checkout)
     publish(checkout, change or (lambda tree: None), **texts)
     try:
