@@ -2,12 +2,12 @@
 
 import pytest
 
-from study.config import Transformer, experiment_from
+from study.config import experiment_from
 from study.config.overrides import nested
 from study.errors import InputError
 
 
-def test_a_site_beats_what_is_shared() -> None:
+def test_a_site_beats_what_is_shared():
     model = experiment_from(
         {
             "model.family": "transformer",
@@ -17,7 +17,6 @@ def test_a_site_beats_what_is_shared() -> None:
             "model.attention.decoder_self.heads": 8,
         }
     ).model
-    assert isinstance(model, Transformer)
     sites = model.attention
     scores = (sites.encoder_self.score, sites.decoder_self.score, sites.cross.score)
     assert scores == ("bilinear", "bilinear", "additive")
@@ -27,7 +26,7 @@ def test_a_site_beats_what_is_shared() -> None:
     assert (sites.encoder_self.additive_width, sites.cross.additive_width) == (None, 32)
 
 
-def test_derived_sizes_follow_the_mechanism() -> None:
+def test_derived_sizes_follow_the_mechanism():
     fields = {"model.attention.score": "additive", "model.encoder_width": 96, "model.attention.key_width": 24}
     cross = experiment_from(fields, {"model.attention.maps": "separate"}).model.attention.cross
     assert (cross.key_width, cross.additive_width) == (24, 24)
@@ -35,7 +34,7 @@ def test_derived_sizes_follow_the_mechanism() -> None:
     assert (raw.key_width, raw.additive_width) == (None, 96)
 
 
-def test_later_layers_win_whatever_their_form() -> None:
+def test_later_layers_win_whatever_their_form():
     experiment = experiment_from(
         {"model": {"width": 32, "layers": 2}, "seed": 1}, {"model.width": 48}, {"model": {"dropout": 0.5}}
     )
@@ -48,7 +47,7 @@ def test_later_layers_win_whatever_their_form() -> None:
 TRANSFORMER = {"model.family": "transformer"}
 ONE = {"model.memory": "structured", "model.annotations": 1}
 UNIFORM = {"model.attention.score": "uniform"}
-REFUSED: list[tuple[dict[str, object], str]] = [
+REFUSED = [
     ({"depth": 3}, "depth: no such field"),
     ({"model.depth": 3}, "model.depth: no such field."),
     ({"model.attention.encoder_self.heads": 2}, "model.attention.encoder_self: no such field"),
@@ -94,14 +93,14 @@ REFUSED: list[tuple[dict[str, object], str]] = [
 
 
 @pytest.mark.parametrize(("given", "says"), REFUSED, ids=[str(given) for given, _ in REFUSED])
-def test_a_mistake_is_one_line_that_names_its_field(given: dict[str, object], says: str) -> None:
+def test_a_mistake_is_one_line_that_names_its_field(given, says):
     with pytest.raises(InputError) as caught:
         experiment_from(given)
     assert str(caught.value).startswith(says)
     assert "\n" not in str(caught.value)
 
 
-def test_over_one_slot_scores_stay_where_weights_are_not_normalised() -> None:
+def test_over_one_slot_scores_stay_where_weights_are_not_normalised():
     given = {"model.memory": "final", "model.attention.weights": "sigmoid", "model.attention.score": "additive"}
     assert experiment_from(given).model.attention.cross.score == "additive"
     assert experiment_from(given, TRANSFORMER).model.attention.cross.score == "additive"
