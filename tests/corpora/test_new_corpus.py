@@ -52,7 +52,7 @@ except InputError as problem:
 """
 
 
-def test_the_module_of_the_guide_and_one_line_add_a_whole_corpus(tmp_path: Path) -> None:
+def test_the_module_of_the_guide_and_one_line_add_a_whole_corpus(tmp_path):
     (module,) = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
     shutil.copytree(ROOT / "study", tmp_path / "study", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "study/corpora/tatoeba.py").write_text(module, encoding="utf-8")
