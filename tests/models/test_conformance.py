@@ -1,8 +1,6 @@
 """`study check`: every built-in mechanism passes, and every kind of mistake is found by the check that is for it."""
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +8,7 @@ from study.__main__ import main
 from study.attention.part import Part
 from study.config import plugins
 from study.config.mechanisms import AXES
-from study.models.conformance import Check, check
+from study.models.conformance import check
 
 HEAD = """\
 import torch
@@ -26,20 +24,20 @@ SCORE = "formula='mine', scale='none', d='K', equal_sizes=True"
 
 
 @pytest.mark.parametrize("axis", [axis for axis, rows in AXES.items() if rows.extensible or axis in ("norm", "logits")])
-def test_every_built_in_mechanism_passes(axis: str) -> None:
+def test_every_built_in_mechanism_passes(axis):
     outcomes = {value: list(check(axis, value)) for value in AXES[axis] if value not in ATTENDS}
     assert all(outcomes.values())
     assert [(value, case) for value, found in outcomes.items() for case in found if case.problem] == []
 
 
-def problems(path: str) -> Iterator[Check]:
+def problems(path):
     """Yield the checks that fail, one after another."""
     plugins.allow([path])
     plugin = plugins.read(path)
     return (found for found in check(Part.named(plugin.value).axis, plugin.value) if found.problem)
 
 
-def own(folder: Path, base: str, facts: str, body: str) -> str:
+def own(folder, base, facts, body):
     path = folder / "mine.py"
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     path.write_text(HEAD.format(base=base, facts=facts) + lines, encoding="utf-8")
@@ -128,7 +126,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("mistake", WRONG)
-def test_a_mistake_is_found_by_the_check_that_is_for_it(mistake: str, tmp_path: Path) -> None:
+def test_a_mistake_is_found_by_the_check_that_is_for_it(mistake, tmp_path):
     name, base, facts, body = WRONG[mistake]
     assert any(found.name.startswith(name) for found in problems(own(tmp_path, base, facts, body)))
 
@@ -154,9 +152,7 @@ RIGHT_LINES = {
 
 
 @pytest.mark.parametrize("mistake", RAISING)
-def test_an_error_is_told_once_and_at_the_users_line(
-    mistake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_is_told_once_and_at_the_users_line(mistake, tmp_path, capsys):
     method, wrong = RAISING[mistake]
     path = tmp_path / "alibi.py"
     path.write_text(HEAD_OF_ALIBI + ALIBI.replace(RIGHT_LINES[method], wrong), encoding="utf-8")

@@ -1,7 +1,6 @@
 """Mechanisms as a user would write them, each in a file of at most 25 lines: `study check` takes them, models train."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -71,7 +70,7 @@ FILES = {name: HEAD + text for name, text in FILES.items()} | DOCUMENTED
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(plugins.ALLOWED, "")
     for name, text in FILES.items():
@@ -82,35 +81,34 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_check_takes_it(here: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_takes_it(here, name, capsys):
     assert len(FILES[name].splitlines()) <= 25
     assert main(["check", f"{name}.py"]) == 0, capsys.readouterr().out
 
 
-def test_every_axis_that_is_open_has_an_example_with_a_parameter(here: Path) -> None:
+def test_every_axis_that_is_open_has_an_example_with_a_parameter(here):
     plugins.allow(f"{name}.py" for name in DOCUMENTED)
     shown = {Part.named(plugins.read(f"{name}.py").value).axis for name in DOCUMENTED}
     assert shown == {axis for axis, rows in AXES.items() if rows.extensible}
     assert all(re.search(r"nn\.(Parameter|Linear)", text) for text in DOCUMENTED.values())
 
 
-def built(**fields: object) -> torch.nn.Module:
+def built(**fields):
     plugins.allow(fields.values())
     module = build_site(Attention.model_validate(fields).resolved(24, 24), 24, 24, causal=True)
     initialise(module, 1)
     return module.double()
 
 
-def contexts(module: torch.nn.Module, states: torch.Tensor) -> torch.Tensor:
+def contexts(module, states):
     """Contexts of causal self-attention."""
     count = states.shape[1]
     seen = torch.ones(count, count, dtype=torch.bool).tril()[None, None]
-    memory = module.remember(states, seen.new_ones(states.shape[:2]))  # type: ignore[operator]
-    out: torch.Tensor = module(states, memory, View(seen, torch.arange(count)))[0]
-    return out
+    memory = module.remember(states, seen.new_ones(states.shape[:2]))
+    return module(states, memory, View(seen, torch.arange(count)))[0]
 
 
-def test_sites_of_a_users_own_equal_those_of_the_package(here: Path) -> None:
+def test_sites_of_a_users_own_equal_those_of_the_package(here):
     """Grouped keys of one group, and linear attention by prefix sums, with the weights of parts that do the same."""
     states = torch.randn(2, 6, 24, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     with torch.no_grad():
@@ -134,7 +132,7 @@ SMALL = [
 ]
 
 
-def test_from_a_site_in_a_file_to_a_translation(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_from_a_site_in_a_file_to_a_translation(here, capsys):
     everywhere = ["--model.family", "transformer", "--model.attention.site", "grouped.py"]
     assert main(["train", *everywhere, "--model.attention.decoder_self.site", "linear.py", *SMALL]) == 0
     (run,) = (here / "runs").glob("grammar-transformer-grouped-*")
@@ -145,7 +143,7 @@ def test_from_a_site_in_a_file_to_a_translation(here: Path, capsys: pytest.Captu
     assert "expected sites with heads to prune, got all, which classes of a user's own compute" in told
 
 
-def test_explain_has_the_formula_of_a_users_own_on_every_axis(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_explain_has_the_formula_of_a_users_own_on_every_axis(here, capsys):
     arms = [
         {"positions": "slopes", "encoder_self.maps": "bent", "encoder_self.values": "offset", "cross.site": "grouped"}
         | {"encoder_self.output": "squashed", "encoder_self.weights": "biased", "decoder_self.combine": "gated"},
@@ -190,7 +188,7 @@ def test_explain_has_the_formula_of_a_users_own_on_every_axis(here: Path, capsys
         ({"attention.maps": "biased.py"}, "expected a subclass of study.attention.Maps"),
     ],
 )
-def test_what_means_nothing_is_refused(here: Path, fields: dict[str, object], said: str) -> None:
+def test_what_means_nothing_is_refused(here, fields, said):
     plugins.allow(fields.values())
     with pytest.raises(InputError, match=re.escape(said)):
         build(experiment_from({f"model.{name}": value for name, value in fields.items()}).model, 10, 1)
