@@ -1,7 +1,5 @@
 """Mechanisms that a whole run must know how to carry: what samples resumes exactly, what has a limit keeps to it."""
 
-from pathlib import Path
-
 import pytest
 from tiny_sweep import GRAMMAR
 
@@ -13,7 +11,7 @@ from study.training.run import run
 from study.training.vocabulary import Words
 
 
-def test_learned_positions_leave_longer_splits_without_a_likelihood(tmp_path: Path) -> None:
+def test_learned_positions_leave_longer_splits_without_a_likelihood(tmp_path):
     fields = {"model.family": "transformer", "model.layers": 1, "model.positions": "learned", "training.steps": 2}
     fields |= {"training.validate_every": 2, "decoding.beam": 1}
     fields |= {"data.train_pairs": 2000}  # enough that one sentence is as long as the longest of the test
@@ -29,7 +27,7 @@ def test_learned_positions_leave_longer_splits_without_a_likelihood(tmp_path: Pa
     ("site", "widest"),
     [("cross", 3), ("encoder_self", 3), ("decoder_self", 18)],  # 5 source tokens with their end, 2 · 5 + 10 written
 )
-def test_a_window_that_hides_no_slot_of_any_sentence_is_refused(site: str, widest: int) -> None:
+def test_a_window_that_hides_no_slot_of_any_sentence_is_refused(site, widest):
     """The longest source is in a test split: a window as wide as all training sentences still differs from global."""
     splits = {"train": [Pair("a b", "a b")], "valid": [Pair("a", "b")], "test": [Pair("a b c d", "a")]}
     corpus, vocabulary = Corpus("grammar", 1, splits), Words.learn(["a b c d"])
