@@ -56,36 +56,36 @@ for name in ("STUDY_RUNS", "WANDB_API_KEY", "WANDB_RUN_ID", "WANDB_SWEEP_ID"):
     os.environ.pop(name, None)
 
 
-def pytest_xdist_auto_num_workers() -> int:
+def pytest_xdist_auto_num_workers():
     """One more than cores: many tests wait for processes and servers of their own."""
     return (os.cpu_count() or 1) + 1
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Begin with what takes long. The first worker is given it, and the others steal from its end."""
     rank = {name: number for number, name in enumerate(PROCESSES)}
     items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
 
 
-def pytest_unconfigure() -> None:
+def pytest_unconfigure():
     if not WORKER:
         shutil.rmtree(CACHE, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_network(monkeypatch):
     """Connections end at this machine: a test that needs another has lost its stand-in."""
     connect = socket.socket.connect
 
-    def local_only(self: socket.socket, address: object) -> None:
+    def local_only(self, address):
         if isinstance(address, tuple) and not _local(str(address[0])):
             raise OSError(f"a test wanted to connect to {address[0]}")
-        connect(self, address)  # type: ignore[arg-type]
+        connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", local_only)
 
 
-def _local(host: str) -> bool:
+def _local(host):
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

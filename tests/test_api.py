@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -25,9 +24,9 @@ SENTENCE = "Der Onkel schläft."
 
 
 @pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def page(tmp_path_factory):
     """The names that the page has given when all its blocks have run, in a folder of the user's own."""
-    names: dict[str, Any] = {}
+    names = {}
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(tmp_path_factory.mktemp("notebook"))
         names["runs"] = Path("runs").absolute()
@@ -42,7 +41,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return names
 
 
-def test_a_run_is_that_of_the_command_line(page: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_is_that_of_the_command_line(page, capsys):
     run, small = page["run"], page["small"]
     fields = {"data.train_pairs": 500, "data.test_pairs": 20, "model.width": 16, "training.steps": 40}
     fields |= {"preset": "luong2015_general", "model.attention.scale": "none", "seed": 3, "training.validate_every": 20}
@@ -62,7 +61,7 @@ def test_a_run_is_that_of_the_command_line(page: dict[str, Any], capsys: pytest.
     assert run.plot()._repr_png_().startswith(b"\x89PNG")
 
 
-def test_a_run_is_found_by_folder_id_and_beginning_and_published_runs_after_own_ones(page: dict[str, Any]) -> None:
+def test_a_run_is_found_by_folder_id_and_beginning_and_published_runs_after_own_ones(page):
     run, runs = page["run"], page["runs"]
     for name in (runs / run.id, run.id, run.id[:-5]):
         assert study.load(name, runs=runs).record == run.record
@@ -76,9 +75,7 @@ def test_a_run_is_found_by_folder_id_and_beginning_and_published_runs_after_own_
         study.load("c61874e4-s2", runs=runs).translate(SENTENCE)
 
 
-def test_a_translation_is_that_of_the_command_line(
-    page: dict[str, Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_translation_is_that_of_the_command_line(page, tmp_path, capsys):
     t = page["run"].translate(SENTENCE)
     assert (
         main(["translate", page["run"].id, SENTENCE, "--runs", str(page["runs"]), "--plot", str(tmp_path / "a")]) == 0
@@ -104,13 +101,13 @@ def test_a_translation_is_that_of_the_command_line(
         ({"out": "x"}, "out: expected no folder among the fields"),
     ],
 )
-def test_fields_that_no_experiment_takes_are_refused(fields: dict[str, Any], problem: str, tmp_path: Path) -> None:
+def test_fields_that_no_experiment_takes_are_refused(fields, problem, tmp_path):
     with pytest.raises(study.InputError, match=problem):
         study.train(runs=tmp_path / "runs", **fields)
     assert not (tmp_path / "runs").exists()
 
 
-def test_results_need_no_torch_and_verdicts_are_the_published_ones() -> None:
+def test_results_need_no_torch_and_verdicts_are_the_published_ones():
     script = """
 import json, sys
 import study
@@ -137,7 +134,7 @@ assert not {"torch", "wandb", "pytorch_lightning", "sentencepiece"} & sys.module
     assert verdicts == claims[claims["id"] == "4"]["verdict"].tolist() != []
 
 
-def test_own_results_are_read_from_a_folder_of_runs(three: Any) -> None:
+def test_own_results_are_read_from_a_folder_of_runs(three):
     for seed in three.spec.seeds:
         three.write("dot", seed, 80.0 + seed)
         three.write("bilinear", seed, 70.0 + 2 * seed)
@@ -149,7 +146,7 @@ def test_own_results_are_read_from_a_folder_of_runs(three: Any) -> None:
         study.results(three.spec.path)
 
 
-def test_a_layer_is_torchs_multi_head_attention_on_the_same_weights() -> None:
+def test_a_layer_is_torchs_multi_head_attention_on_the_same_weights():
     layer = study.Attention(24, heads=3).double()
     theirs = torch.nn.MultiheadAttention(24, 3, bias=False, batch_first=True).double()
     site = layer.site
@@ -169,9 +166,7 @@ def test_a_layer_is_torchs_multi_head_attention_on_the_same_weights() -> None:
         torch.testing.assert_close(layer(query, mask=~hidden, causal=True), wanted)
 
 
-def test_a_layer_takes_a_score_of_ones_own_and_refuses_what_is_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_layer_takes_a_score_of_ones_own_and_refuses_what_is_none(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(Part, "_values", dict(Part._values))
@@ -196,7 +191,7 @@ def test_a_layer_takes_a_score_of_ones_own_and_refuses_what_is_none(
     assert not torch.allclose(other(query.float()), same(query.float()))
 
 
-def states(width: int = 24) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+def states(width=24):
     """Queries [2, 5, 24], a memory [2, 7, width] and a mask that hides three slots of the second sentence."""
     generator = torch.Generator().manual_seed(0)
     query, memory = (torch.randn(2, n, d, generator=generator).double() for n, d in ((5, 24), (7, width)))
