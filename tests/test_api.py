@@ -2,7 +2,6 @@
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from processes import output_of
 
 import study
 from study.__main__ import main
@@ -125,9 +125,7 @@ except study.InputError as problem:
 print(json.dumps([s.table().csv(), study.verdicts(4)["verdict"].tolist()]))
 assert not {"torch", "wandb", "pytorch_lightning", "sentencepiece"} & sys.modules.keys()
 """
-    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    table, verdicts = json.loads(done.stdout)
+    table, verdicts = json.loads(output_of(sys.executable, "-c", script, cwd=ROOT))
     assert table == (ROOT / "results" / "tables" / "quickstart.csv").read_text(encoding="utf-8")
     claims = pd.read_csv(ROOT / "results" / "tables" / "contrasts.csv", dtype=str)
     claims = claims[claims["decides"] == "True"]

@@ -104,7 +104,7 @@ def test_commands_are_commands(page, parse_only):
 def trained(tmp_path_factory):
     """A tiny run under the identities of the documents."""
     folder = tmp_path_factory.mktemp("documents")
-    small = {"data.train_pairs": 200, "data.test_pairs": 8, "model.width": 8, "training.steps": 1}
+    small = {"data.train_pairs": 200, "data.test_pairs": 20, "model.width": 8, "training.steps": 1}
     small |= {"decoding.beam": 1, "trainer.threads": 1, "trainer.device": "cpu"}
     run(experiment_from(small), folder / "runs" / "tiny", lambda line: None)
     for name in {found for command in COMMANDS for found in ID.findall(command.line)}:

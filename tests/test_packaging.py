@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from processes import output_of
 
 from study.__main__ import EXTRAS, main
 from study.errors import INSTALL
@@ -93,6 +94,7 @@ method: grid
 metric: {name: test/exact, goal: maximize}
 parameters:
   model.attention.score: {values: [dot, additive]}
+  data.name: {value: graph}
   data.train_pairs: {value: 60}
   data.test_pairs: {value: 4}
   model.width: {value: 8}
@@ -108,7 +110,7 @@ claims:
     type: superiority
     questions:
       - sweep: mine.yaml
-        asked: [grammar/recurrent]
+        asked: [graph/recurrent]
         metric: test/exact
         margin: 2.5
         contrasts: [{arm: {model.attention.score: additive}, baseline: {model.attention.score: dot}}]
@@ -128,7 +130,7 @@ assert told("report mine.yaml")
 assert "not decided" in told("claims --runs runs --claims mine.claims.yaml")
 assert "not yet run" in told("claims --runs runs")
 assert told("ls sweeps").count("study/sweeps/") > 40
-assert told("ls runs").count("grammar-recurrent") == 2
+assert told("ls runs").count("graph-recurrent") == 2
 for words in ("sweep quickstart --dry-run", "sweep sweeps/quickstart.yaml --dry-run", "sweep quickstart --status"):
     assert "quickstart" in told(words)
 assert "got grammar-recurrent-dot-c61874e4-s1, which has none" in told("show quickstart/1", 2)
@@ -151,29 +153,18 @@ def test_a_wheel_works_in_an_empty_folder(tmp_path):
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     offline = (
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-        "--no-build-isolation",
-        "--no-compile",
-        "--disable-pip-version-check",
+        "-m pip install --quiet --no-deps --no-index --no-build-isolation --no-compile --disable-pip-version-check"
     )
-    subprocess.run([sys.executable, "-m", "pip", "install", *offline, "--target", site, source], check=True)
+    subprocess.run([sys.executable, *offline.split(), "--target", site, source], check=True)
     assert (site / "study" / "py.typed").is_file()
     empty.mkdir()
     (empty / "study.py").write_text("raise SystemExit('not the package')", encoding="ascii")
     (empty / "mine.yaml").write_text(SWEEP, encoding="utf-8")
     (empty / "mine.claims.yaml").write_text(CLAIMS, encoding="utf-8")
 
-    def run(*words):
-        env = {**os.environ, "PYTHONPATH": str(site), "WANDB_MODE": "disabled"}
-        options = {"env": env, "cwd": empty, "capture_output": True, "text": True, "check": False}
-        ran = subprocess.run([sys.executable, *words], **options)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran.stdout
-
-    assert "2 of 2 runs done" in run(site / "bin" / "study", "sweep", "mine.yaml")
-    told = run("-P", "-c", VERBS)
+    there = {"cwd": empty, "PYTHONPATH": str(site)}
+    assert "2 of 2 runs done" in output_of(sys.executable, site / "bin" / "study", "sweep", "mine.yaml", **there)
+    told = output_of(sys.executable, "-P", "-c", VERBS, **there)
     assert told.startswith(str(site))
     assert {path.name for path in empty.iterdir()} == {"study.py", "mine.yaml", "mine.claims.yaml", "runs"}
     assert len(list((empty / "runs").glob("*/record.json"))) == 2

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import output_of
 
 from study.__main__ import main
 from study.commands import VERBS, train
@@ -245,7 +246,4 @@ assert not heavy, heavy
 
 def test_verbs_that_read_import_nothing_that_trains():
     verbs = ["ls runs", "show quickstart/1", "compare quickstart/1 quickstart/2", "claims 1"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-P", "-c", READING, *verbs]
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
+    output_of(sys.executable, "-P", "-c", READING, *verbs, cwd=ROOT, PYTHONPATH=str(ROOT))

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import wandb
 from agents_launch import CLIENT
-from launching import parents
-from launching import until as happens
 from loopback import ENTITY, KEY
+from processes import parents
+from processes import until as happens
 from sweep_trials import PATIENCE, journal
 
 from study import records

@@ -11,7 +11,8 @@ import pytest
 import ray_nodes
 import slurm_node
 import sweep_trials
-from launching import Started, descendants, launch_command, parents, until
+from launching import Started, launch_command
+from processes import descendants, parents, until
 from sweep_trials import journal
 
 from study import records

@@ -14,8 +14,10 @@ from types import SimpleNamespace
 import pytest
 import sweep_trials
 import yaml
-from launching import PATIENCE, Started, descendants, launch, parents, run_sweep, until
+from launching import PATIENCE, Started, launch, run_sweep
+from processes import descendants, parents, until
 from sweep_trials import journal
+from tiny_sweep import GRAPH
 
 from study import records
 from study.__main__ import main
@@ -237,11 +239,9 @@ def test_a_lease_is_taken_although_its_folder_goes_meanwhile(tmp_path, monkeypat
 def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, monkeypatch, capfd):
     """Quotes and blanks are kept by xargs, by sh and by the JSON inside. The program of the shell prints its words."""
     path, out = tmp_path / "it's small.yaml", tmp_path / "it's mine"
-    fixed = {"data.train_pairs": 200, "data.test_pairs": 20, "model.width": 16, "decoding.beam": 1, "training.steps": 2}
-    fixed |= {"trainer.device": "cpu", "trainer.threads": 1}
     arms = {"values": ["score=dot tracking.group='a b'", "score=additive"]}
     tree = {"name": "its own", "method": "grid", "metric": {"name": "test/exact"}}
-    tree["parameters"] = {"arm": arms, **{name: {"value": value} for name, value in fixed.items()}}
+    tree["parameters"] = {"arm": arms, **{name: {"value": value} for name, value in GRAPH.items()}}
     path.write_text(yaml.safe_dump(tree))
     cells = load(path).cells
     monkeypatch.setattr(sweep, "STUDY", (sys.executable, "-c", "import json, sys; print(json.dumps(sys.argv[1:]))"))

@@ -5,7 +5,6 @@ import json
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 import wandb
 from loopback import ENTITY
+from processes import output_of
 from tiny_sweep import GRAPH as SMALL
 
 from study.__main__ import main
@@ -112,10 +112,8 @@ def test_published_runs_are_sent_once_with_their_place_in_the_sweeps(server, res
         assert (end["_step"], end["test/map"]["_type"], end["test/translations"]["nrows"]) == (801, "image-file", 200)
 
     before, calls = copy.deepcopy(server.runs), len(server.calls)
-    again = [sys.executable, "-P", "-c", WITHOUT_TORCH, str(results), "--sweep", "quickstart"]
-    told = subprocess.run(again, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
-    assert told.returncode == 0, told.stderr
-    assert told.stdout.splitlines()[-1] == "2 complete"
+    again = ["-P", "-c", WITHOUT_TORCH, str(results), "--sweep", "quickstart"]
+    assert output_of(sys.executable, *again, PYTHONPATH=str(ROOT)).splitlines()[-1] == "2 complete"
     assert server.runs == before
     assert {name for name, _ in server.calls[calls:]} == {"Viewer", "Runs"}, "nothing is written"
     gone = spec.cells[0].id
