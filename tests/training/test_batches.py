@@ -9,10 +9,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from study.attention import Terms
-from study.corpora import Pair
+from study.config import experiment_from
+from study.corpora import Corpus, Pair
+from study.errors import InputError
 from study.models.translator import BOS, EOS, PAD
-from study.training.batches import Example, Steps, collate, epoch, in_order
+from study.training.batches import Example, Steps, check_windows, collate, epoch, in_order
 from study.training.step import factor, penalties
+from study.training.vocabulary import Words
 
 
 def example(number, source, target):
@@ -81,3 +84,19 @@ def test_learning_rate_by_hand(schedule, wanted):
 def test_penalties_of_mechanisms_add_up():
     assert penalties((Terms(), Terms())) == 0
     assert penalties((Terms(torch.tensor(2.0)), Terms(), Terms(torch.tensor(3.0)))) == 5
+
+
+@pytest.mark.parametrize(
+    ("site", "widest"),
+    [("cross", 3), ("encoder_self", 3), ("decoder_self", 18)],  # 5 source tokens with their end, 2 · 5 + 10 written
+)
+def test_a_window_that_hides_no_slot_of_any_sentence_is_refused(site, widest):
+    """The longest source is in a test split: a window as wide as all training sentences still differs from global."""
+    splits = {"train": [Pair("a b", "a b")], "valid": [Pair("a", "b")], "test": [Pair("a b c d", "a")]}
+    corpus, vocabulary = Corpus("grammar", 1, splits), Words.learn(["a b c d"])
+    local = {"model.family": "transformer", f"model.attention.{site}.reach": "local_m"}
+    check_windows(experiment_from(local, {f"model.attention.{site}.window": widest}).model, corpus, vocabulary)
+    check_windows(experiment_from({"model.family": "transformer"}).model, corpus, vocabulary)
+    covering = experiment_from(local, {f"model.attention.{site}.window": widest + 1}).model
+    with pytest.raises(InputError, match=f"{site}.window: expected less than {widest + 1}, got {widest + 1}.*global"):
+        check_windows(covering, corpus, vocabulary)

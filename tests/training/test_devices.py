@@ -2,11 +2,11 @@
 
 import os
 import signal
-import time
-from pathlib import Path
 
 import pytest
 import torch
+from processes import parents, until
+from tiny_sweep import GRAPH
 
 from study import records
 from study.config import experiment_from
@@ -15,22 +15,8 @@ from study.training import machine
 from study.training.batches import Batch, share
 from study.training.run import run
 
-SMALL = {
-    "data.train_pairs": 200,
-    "data.test_pairs": 8,
-    "model.width": 16,
-    "model.dropout": 0.0,
-    "training.steps": 5,
-    "training.warmup": 2,
-    "training.validate_every": 3,
-    "training.batch_tokens": 300,
-    "decoding.beam": 1,
-    "trainer.threads": 1,
-    "trainer.device": "cpu",
-}
+SMALL = GRAPH | {"model.dropout": 0.0, "training.steps": 5, "training.warmup": 2, "training.validate_every": 3}
 ARM = {
-    "model.family": "transformer",
-    "model.layers": 1,
     "model.memory": "structured",
     "model.penalty": 0.5,
     "model.attention.cross.score": "uniform",  # leaves a parameter without use
@@ -112,24 +98,9 @@ def test_a_stop_of_any_rank_stops_the_run_and_what_is_started_ends(number, of, w
         until(lambda: any(path.read_text().count("\n") > 1 for path in tmp_path.glob("*/training.jsonl")))
     (os.killpg if of == "group" else os.kill)(second if of == "second" else first, number)
     assert forks.ended(first) == status, forks.log.read_text()
-    until(lambda: not alive(second))
+    until(lambda: second not in parents())
     assert not list(tmp_path.glob("*/record.json")), "a run that is half trained has no record"
     assert len(list(tmp_path.glob("*/checkpoint.ckpt"))) == (of == "second" and number == signal.SIGTERM)
-
-
-def until(happened):
-    deadline = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < deadline, "it does not happen"
-        time.sleep(0.05)
-
-
-def alive(pid):
-    """Return True if the process runs. A zombie, which nobody has waited for, does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
 
 
 def test_the_ranks_weighted_means_are_those_of_the_batch():

@@ -7,6 +7,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from study.attention import Lengths
 from study.config import experiment_from
 from study.corpora import Contrast, Corpus, Link, Pair
 from study.models import Translator, build
@@ -107,6 +108,19 @@ def test_a_memory_without_source_tokens_has_no_alignment(memory):
     assert evaluation.shown is None
     assert not any(score.metric == "aer" for score in evaluation.scores)
     assert readings(model, valid, VOCABULARY) == {}
+
+
+def test_learned_positions_leave_longer_splits_without_a_likelihood():
+    experiment = experiment_from({"model.family": "transformer", "model.positions": "learned", "model.width": 32})
+    model = build(experiment.model, len(VOCABULARY), 1, Lengths(5, 4)).eval()
+    corpus = Corpus("grammar", 1, CORPUS.splits | {"long": [pair(*NOUNS)]})
+    found = evaluate(experiment, model, VOCABULARY, corpus, examples(CORPUS.splits["valid"], VOCABULARY))
+    value = {(score.split, score.metric): score.value for score in found.scores if score.subset is None}
+    assert value["test", "nll"] is not None
+    assert value["long", "nll"] is None
+    assert ("long", "aer") not in value
+    assert value["long", "bleu"] is not None
+    assert found.hypotheses["long"] == [""]
 
 
 class Rated(Translator):

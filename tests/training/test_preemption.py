@@ -5,6 +5,7 @@ import signal
 
 import pytest
 import torch
+from tiny_sweep import GRAPH
 
 from study.__main__ import main
 from study.config import experiment_from
@@ -16,19 +17,7 @@ from study.training.run import run
 from study.training.task import Task
 from study.training.trainer import Checkpoint
 
-EXPERIMENT = experiment_from(
-    {
-        "data.train_pairs": 200,
-        "data.test_pairs": 20,
-        "model.width": 16,
-        "training.steps": 7,
-        "training.validate_every": 3,
-        "training.batch_tokens": 300,
-        "decoding.beam": 1,
-        "trainer.threads": 1,
-        "trainer.device": "cpu",
-    }
-)
+EXPERIMENT = experiment_from(GRAPH, {"training.steps": 7, "training.validate_every": 3})
 CODES = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
 
 
@@ -135,8 +124,7 @@ def test_a_stop_after_the_check_of_a_validation_is_answered_in_the_next_step(mon
 
 def test_interrupted_at_the_command_line_it_says_how_to_go_on(tmp_path, monkeypatch, capsys):
     """Exit status 130. The second of two signals in one step ends the run inside it, where nothing can be kept."""
-    flags = {"data.train_pairs": 200, "data.test_pairs": 20, "model.width": 16, "training.steps": 4, "decoding.beam": 1}
-    command = ["train", "--runs", str(tmp_path), *(f"--{name}={value}" for name, value in flags.items())]
+    command = ["train", "--runs", str(tmp_path), *(f"--{name}={value}" for name, value in GRAPH.items())]
     for count, said in ((2, "the same command starts again"), (1, "the same command continues from")):
 
         def interrupted(task, batch, batch_idx, count=count):
@@ -158,7 +146,7 @@ def test_interrupted_at_the_command_line_it_says_how_to_go_on(tmp_path, monkeypa
 
 
 def test_a_refused_training_leaves_nothing(tmp_path, capsys):
-    few = ["train", "--runs", str(tmp_path), "--data.train_pairs=20", "--data.test_pairs=8"]
+    few = ["train", "--runs", str(tmp_path), "--data.name=graph", "--data.train_pairs=60", "--data.test_pairs=4"]
     window = ["--model.attention.reach=local_m", "--model.attention.window=1000"]
     for words, said in (
         (["--training.batch_tokens=1"], "training.batch_tokens: expected at least"),

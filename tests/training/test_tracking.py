@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from tiny_sweep import GRAPH
 
 from study.config import experiment_from, experiment_id
 from study.errors import INSTALL
@@ -52,10 +53,7 @@ def test_disabled_or_not_installed_wandb_is_not_imported(monkeypatch, tmp_path):
 
 
 def test_a_run_is_shown_by_section_with_its_translations(tmp_path):
-    model = {"model.family": "transformer", "model.layers": 2, "model.attention.heads": 2, "model.width": 16}
-    data = {"data.name": "graph", "data.train_pairs": 60, "data.test_pairs": 4, "decoding.beam": 1}
-    recipe = {"training.steps": 4, "training.validate_every": 2, "training.batch_tokens": 300}
-    experiment = experiment_from(model, data, recipe, {"trainer.threads": 1, "trainer.device": "cpu"})
+    experiment = experiment_from(GRAPH, {"model.layers": 2})
     record = train(experiment, tmp_path / "run", lambda line: None)
     shown = view.view_of(Store(tmp_path), "run", view.Place())
     read = shown.read
@@ -78,7 +76,7 @@ def test_a_run_is_shown_by_section_with_its_translations(tmp_path):
     hypotheses = (read("test.hyp.txt") or b"").decode().splitlines()
     assert [row[4] for row in translated] == hypotheses
     assert 100 * sum(row[5] for row in translated) / len(hypotheses) == record.score("test", "exact")
-    section = experiment_from(data).data
+    section = experiment.data
     sources = [pair.source for pair in section.pairs_of("test", record.data.files) or ()]
     assert sources == [row[2] for row in translated]
     assert section.pairs_of("test", {"test": "0" * 64}) is None, "a generator that has changed makes other sentences"
