@@ -10,7 +10,7 @@ from study.models.cost import cost
 from study.training.batches import sizes_for
 from study.training.run import run
 
-SMALL = {"data.train_pairs": 60, "data.test_pairs": 20}
+SMALL = {"data.train_pairs": 200, "data.test_pairs": 20}
 FLAGS = [word for name, value in SMALL.items() for word in (f"--{name}", str(value))]
 
 

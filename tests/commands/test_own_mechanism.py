@@ -3,18 +3,17 @@
 import json
 import pickle
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from processes import output_of
 
 from study.__main__ import main
 from study.attention.part import Part
 from study.config import config_hash, experiment_from, plugins, scientific
 from study.config.mechanisms import SCORE
-from study.corpora import cache
 from study.sweep.engine import job_of
 from study.sweep.spec import load
 
@@ -33,25 +32,23 @@ parameters:
 SMALL = {
     "model.attention.maps": "separate",
     "model.width": 16,
-    "data.train_pairs": 300,
-    "data.test_pairs": 20,
+    "data.name": "graph",
+    "data.train_pairs": 60,
+    "data.test_pairs": 4,
     "training.steps": 2,
     "training.batch_tokens": 300,
     "training.validate_every": 2,
     "decoding.beam": 1,
 }
 FIELD = "model.attention.score"
+EXPLAIN = ["explain", *(f"--{name}={SMALL[name]}" for name in SMALL if name.startswith("data.") or "maps" in name)]
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch):
-    """A folder of the user's own, with nothing known of earlier files but the generated corpora."""
+    """A folder of the user's own, with nothing known of earlier files."""
     monkeypatch.chdir(tmp_path)
-    corpora = cache.folder() / "grammar"
-    corpora.mkdir(parents=True, exist_ok=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    cache.folder().mkdir(parents=True)
-    (cache.folder() / "grammar").symlink_to(corpora)
     monkeypatch.setenv(plugins.ALLOWED, "")
     (tmp_path / "distance.py").write_text(DISTANCE, encoding="utf-8")
     forget(monkeypatch)
@@ -89,12 +86,11 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(here, capsys, mo
     assert main(["sweep", "mine.yaml"]) == 2
     assert "Distance: code of SHA-256" in capsys.readouterr().err
     forget(monkeypatch)
-    assert not list((here / "runs").glob("grammar-*")), "a sweep file names code, and does not allow it"
-    command = [sys.executable, "-m", "study", "sweep", "mine.yaml", "--allow-code"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "score=distance.py:Distance" in done.stdout
-    (run,) = (here / "runs").glob("grammar-recurrent-distance-*")
+    assert not list((here / "runs").glob("graph-*")), "a sweep file names code, and does not allow it"
+    assert "score=distance.py:Distance" in output_of(
+        sys.executable, *["-m", "study", "sweep", "mine.yaml", "--allow-code"]
+    )
+    (run,) = (here / "runs").glob("graph-recurrent-distance-*")
     score = json.loads((run / "record.json").read_bytes())["config"]["model"]["attention"]["cross"]["score"]
     (copy,) = (run / "mechanisms").iterdir()
     assert copy.name == f"{score}.py"
@@ -116,15 +112,14 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(here, capsys, mo
     assert score in capsys.readouterr().out
     assert main(["report", "mine.yaml"]) == 2
     assert "distance.py: no such file" in capsys.readouterr().err
-    assert main(["check", str(copy)]) == 0
-    assert main(["explain", f"--{FIELD}", str(copy), "--model.attention.maps", "separate"]) == 0
+    assert main([*EXPLAIN, f"--{FIELD}", str(copy)]) == 0
     assert "e = (−½‖q − k‖²) · 1/√d" in capsys.readouterr().out
 
 
 def test_a_file_that_a_record_or_a_model_names_is_not_run(here, capsys):
     """Only a user names files. A run of somebody else may lie beside the code that its files name."""
     assert main(["train", *(f"--{name}={value}" for name, value in SMALL.items())]) == 0
-    (run,) = (here / "runs").glob("grammar-*")
+    (run,) = (here / "runs").glob("graph-*")
     log = (run / "log.txt").read_text(encoding="utf-8")
     assert log.startswith("training: ")
     assert log in capsys.readouterr().out
@@ -157,11 +152,7 @@ def test_a_file_that_a_record_or_a_model_names_is_not_run(here, capsys):
         (DISTANCE.replace("equal_sizes", "equal_size"), "distance.py", "facts.equal_size: Unexpected keyword argument"),
         (DISTANCE.replace("equal_sizes=True", "equal_sizes='yes'"), "distance.py", "facts.equal_sizes"),
         (DISTANCE.replace('"−½‖q − k‖²", s', "'', s"), "distance.py", "facts.formula: expected the equation"),
-        (
-            DISTANCE.replace("(Score)", "(torch.nn.Module)"),
-            "distance.py",
-            "expected a subclass of study.attention.Score",
-        ),
+        (DISTANCE.replace("(Score)", "(torch.nn.Module)"), "distance.py", "expected a subclass of study.attention."),
         (DISTANCE.replace("import torch", "import torhc"), "distance.py", "cannot be run (ModuleNotFoundError"),
         ("raise SystemExit(3)\n" + DISTANCE, "distance.py", "cannot be run (SystemExit"),
     ],
@@ -169,7 +160,7 @@ def test_a_file_that_a_record_or_a_model_names_is_not_run(here, capsys):
 def test_a_file_that_cannot_be_used_gets_one_line(here, capsys, text, value, said):
     if text is not None:
         (here / "distance.py").write_text(text, encoding="utf-8")
-    assert main(["explain", f"--{FIELD}", value, "--model.attention.maps", "separate"]) == 2
+    assert main([*EXPLAIN, f"--{FIELD}", value]) == 2
     out, err = capsys.readouterr()
     assert said in err
     assert err.count("\n") == 1

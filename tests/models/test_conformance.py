@@ -161,7 +161,7 @@ def test_an_error_is_told_once_and_at_the_users_line(mistake, tmp_path, capsys):
     assert len(re.findall(rf"{path}:\d+, Alibi.{method}: \w+Error: ", said)) == 1
     assert said.startswith(f"Alibi, a value of score ({path}:3)\n")
     assert said.endswith("\n1 check fails\n")
-    few = ["--data.train_pairs=60", "--data.test_pairs=4"]
+    few = ["--data.train_pairs=200", "--data.test_pairs=20"]
     assert main(["explain", *few, "--model.attention.maps=separate", f"--model.attention.score={path}"]) == 2
     said = capsys.readouterr().err
     assert re.search(rf"{path}:\d+, Alibi.{method}: \w+Error: .*Correct this line; `study check` tests the file", said)
