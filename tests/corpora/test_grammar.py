@@ -57,11 +57,12 @@ def noun_forms(entries):
 # The corpus as a whole
 
 
-def test_the_generator_is_a_function_of_its_section_and_its_version(small):
+def test_the_generator_is_a_function_of_its_section_and_its_version(small, monkeypatch):
     """No split depends on the size of another, or on its own but for the end."""
+    monkeypatch.setattr(generator, "VALID", 8)
     other = generate(Grammar(train_pairs=400, test_pairs=8))
     assert other.splits["train"][:300] == small.splits["train"]
-    assert all(other.splits[name] == small.splits[name][: len(other.splits[name])] for name in small.tests)
+    assert all(other.splits[name] == small.splits[name][: len(other.splits[name])] for name in ("valid", *small.tests))
     assert other.contrasts == small.contrasts[: len(other.contrasts)] != []
     assert generate(Grammar(train_pairs=4, test_pairs=8, seed=1)).splits["test"] != other.splits["test"]
 
@@ -250,21 +251,20 @@ def test_object_first_and_inserted_do_by_hand():
     assert pair.target == "Although the lamps are wet, the aunt did not find the man."
 
 
-def test_a_cache_that_was_changed_is_generated_again(monkeypatch, tmp_path):
+def test_a_cache_that_was_changed_is_generated_again(small, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    data = Grammar(train_pairs=20, test_pairs=8)
-    wanted = load(data)
-    made = []
-    monkeypatch.setattr(generator, "generate", lambda data: (made.append(data), wanted)[1])
+    data, made = Grammar(train_pairs=300), []
+    monkeypatch.setattr(generator, "generate", lambda data: (made.append(data), small)[1])
+    assert load(data) == small
     (path,) = (tmp_path / "attention-ablation" / "grammar").iterdir()
     kept = path.read_text()
     damaged = (kept.replace('"wrong"', "", 1)[:-9], "[" * 10**5, '{"splits": []}', "", kept[:-1] + " ")
     for content in damaged:
         path.write_text(content)
-        assert load(data) == wanted
+        assert load(data) == small
         assert path.read_text() == kept
-    assert load(data) == wanted
-    assert made == [data] * len(damaged), "a whole one is read"
+    assert load(data) == small
+    assert made == [data] * (1 + len(damaged)), "a whole one is read"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setattr(Path, "home", lambda: (_ for _ in ()).throw(RuntimeError("no home")))
     assert cache.folder().name == "attention-ablation"
