@@ -8,16 +8,9 @@ from study.errors import InputError
 
 
 def test_a_site_beats_what_is_shared():
-    model = experiment_from(
-        {
-            "model.family": "transformer",
-            "model.attention.cross.score": "additive",
-            "model.attention.score": "bilinear",
-            "model.attention.heads": 2,
-            "model.attention.decoder_self.heads": 8,
-        }
-    ).model
-    sites = model.attention
+    shared = {"model.family": "transformer", "model.attention.score": "bilinear", "model.attention.heads": 2}
+    own = {"model.attention.cross.score": "additive", "model.attention.decoder_self.heads": 8}
+    sites = experiment_from(own | shared).model.attention
     scores = (sites.encoder_self.score, sites.decoder_self.score, sites.cross.score)
     assert scores == ("bilinear", "bilinear", "additive")
     assert (sites.encoder_self.heads, sites.decoder_self.heads, sites.cross.heads) == (2, 8, 2)
@@ -55,10 +48,7 @@ REFUSED = [
     ({"data.folder": "there"}, "data.folder: expected with data.name multi30k or files, got grammar."),
     ({"model.family": "lstm"}, "model: Input tag 'lstm' found using 'family' does not match"),
     ({"model.attention.cross.scale": "sqrt"}, "model.attention.cross.scale: expected rsqrt, none, "),
-    (
-        {"model.width": "wide"},
-        "model.width: expected a valid integer, unable to parse string as an integer, got 'wide'.",
-    ),
+    ({"model.width": "wide"}, "model.width: expected a valid integer"),
     ({"model.layers": 1000}, "model.layers: expected less than or equal to 100, got 1000."),
     ({"seed": True}, "seed: expected a value that is not true or false, got true."),
     ({"data": "grammar"}, "data: "),
@@ -76,17 +66,12 @@ REFUSED = [
     ({"training.warmup": 51, "training.steps": 50}, "training.warmup: expected at most steps (50), got 51."),
     ({"model.memory": "final", "model.attention.score": "additive"}, "model.attention.score: additive has no effect"),
     ({"model.memory": "empty", "model.attention.weights": "sigmoid"}, "model.attention.weights: sigmoid has no effect"),
-    (
-        {**TRANSFORMER, "model.memory": "mean", "model.attention.score": "cosine"},
-        "model.attention.score: cosine has no",
-    ),
+    ({**TRANSFORMER, "model.memory": "mean", "model.attention.score": "cosine"}, "model.attention.score: cosine has"),
     ({**TRANSFORMER, **ONE, "model.attention.cross.scale": "none"}, "model.attention.cross.scale: none has no effect"),
     ({**ONE, "model.attention.reach": "hard"}, "model.attention.reach: hard expected a memory of several"),
     ({"model.memory": "empty", "model.attention.values": "projected"}, "model.attention.values: projected has no"),
     ({**UNIFORM, "model.attention.weights": "sparsemax"}, "model.attention.weights: "),
     ({**UNIFORM, "model.attention.maps": "separate"}, "model.attention.maps: expected none with score uniform"),
-    ({**TRANSFORMER, "model.attention.heads": 1, "model.attention.combine": "sum_own"}, "model.attention.combine: sum"),
-    ({"model.attention.combine": "sum_wide", "model.attention.values": "projected"}, "model.attention.combine: sum_wi"),
     ({"preset": "luong2015_dott"}, "preset: expected bahdanau2015, "),
     ({"preset": "vaswani2017", "model.family": "recurrent"}, "model.positions: expected with model.family transformer"),
 ]
