@@ -92,14 +92,7 @@ def test_normalisers_on_hard_rows(name):
         ({"score": "location", "maps": "tied"}, "no map of keys"),
         ({"score": "additive", "maps": "tied_signed"}, "absorbs the signs"),
         ({"maps": "tied", "equal_start": True}, "equal_start: expected separate maps"),
-        (
-            {"maps": "raw", "score": "cosine", "scale": "none", "logit_init": "matched"},
-            "matched sets a parameter",
-        ),
-        (
-            {"score": "bilinear", "scale": "none", "logit_init": "rsqrt"},
-            "of score dot, got score bilinear",
-        ),
+        ({"score": "bilinear", "scale": "none", "logit_init": "rsqrt"}, "of score dot, got score bilinear"),
         ({"maps": "raw", "scale": "none", "map_rate": "rsqrt"}, "map_rate: rsqrt divides W_Q and W_K .* and raw maps"),
         ({"map_rate": "rsqrt"}, "map_rate: rsqrt stands in for the scale, but scale is rsqrt. Use scale none"),
         ({"weights": "identity", "scale": "none"}, "scale: expected rsqrt with weights identity"),

@@ -214,10 +214,6 @@ def test_hard_starts_again_from_its_seed():
         ({"model.attention.reach": "local_p", "model.attention.window": 0}, "expected 1 or more with reach local_p"),
         ({"model.attention.exclude_self": True}, "expected a self-attention site, got cross"),
         ({"model.attention.reach": "local_m", "model.memory": "final"}, "got memory final. Use memory states"),
-        (
-            {"model.attention.reach": "hard", "model.memory": "mean"},
-            "expected a memory of several slots",
-        ),
         ({"model.family": "transformer", "model.attention.reach": "hard"}, "this is self-attention"),
     ],
 )
