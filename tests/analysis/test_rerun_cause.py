@@ -9,11 +9,8 @@ from study.analysis.rerun import cause
 @pytest.mark.parametrize(
     ("before", "now", "expected"),
     [
-        (
-            {"instructions": None},
-            {"git_commit": "b" * 40, "instructions": "AVX2"},
-            "instruction set not recorded → AVX2; commit aaaaaaaaaaaa → bbbbbbbbbbbb",
-        ),
+        ({"instructions": None}, {"instructions": "AVX2"}, "instruction set not recorded → AVX2"),
+        ({}, {"git_commit": "b" * 40}, "commit aaaaaaaaaaaa → bbbbbbbbbbbb"),
         ({"deterministic": False}, {}, "operations that are not deterministic"),
         ({"device": "a GPU", "deterministic": False}, {}, "device a GPU → "),
         ({}, {"git_dirty": True}, "code that is not committed"),

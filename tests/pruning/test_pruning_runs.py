@@ -57,15 +57,9 @@ def test_a_pruning_has_an_identity_of_its_own():
         ({"model.family": "recurrent", "pruning.question": "curve"}, "expected two heads or more to prune, got one"),
         ({"model.attention.combine": "talking", **SMALL, "pruning.order": "greedy"}, "talking mixes the logits of all"),
         ({"model.family": "recurrent", "pruning.site": "encoder_self"}, "expected all or cross, got encoder_self"),
-        (
-            {**SMALL, "data.longest": 3, "data.shortest": 2, "pruning": {}},
-            "pruning.question: expected each_head or best_head, because",
-        ),
+        ({**SMALL, "data.longest": 3, "data.shortest": 2, "pruning": {}}, "expected each_head or best_head, because"),
         ({**SMALL, "pruning": {"question": "retrain", "fraction": 0.01}}, "fraction: expected one of 6 heads or more"),
-        (
-            {**SMALL, "pruning": {"question": "retrain", "base_steps": 6}},
-            "expected another number than training.steps",
-        ),
+        ({**SMALL, "pruning": {"question": "retrain", "base_steps": 6}}, "another number than training.steps"),
     ],
 )
 def test_what_means_nothing_is_refused(fields, said):
