@@ -1,7 +1,5 @@
 """`study explain`: what it prints is what is built, recorded and written."""
 
-import pytest
-
 from study.__main__ import main
 from study.config import experiment_from
 from study.config.mechanisms import AXES
@@ -24,29 +22,21 @@ def in_order(told, *lines):
     return "\n".join(f"     {line}" for line in lines) in told
 
 
-@pytest.mark.parametrize(
-    ("decoder", "returned"),
-    [
-        ([], "R_t = log p(y_t), b_t = the running mean of log p"),
-        (
-            ["--model.input_feeding", "true"],
-            "R_t = Σ_{t′ ≥ t} log p(y_t′), b_t = the running mean of log p × the tokens from t on",
-        ),
-    ],
-    ids=["luong", "input feeding"],
-)
-def test_what_is_chosen_is_one_value_and_adds_to_the_loss(decoder, returned, capsys):
+def test_what_is_chosen_is_one_value_and_adds_to_the_loss(capsys):
     """The return is the one that training uses: without feeding, a draw at t changes log p(y_t) alone."""
-    told = explained(capsys, "--model.attention.reach", "hard", "--model.attention.entropy_bonus", "0.5", *decoder)
-    assert in_order(
-        told,
-        "a = softmax(e) over the S visible slots, 0 elsewhere",
-        "in training z ~ a, in validation and search z = argmax_s a_s",
-        "o = v_z",
-        "c = o",
-        "loss in training (REINFORCE): the mean over t of −[(R_t − b_t) · log a(z) + β entropy(a)]",
-        f"  {returned}, β = 0.5",
-    )
+    hard = ["--model.attention.reach", "hard", "--model.attention.entropy_bonus", "0.5"]
+    for feeding, returned in (
+        ("false", "R_t = log p(y_t), b_t = the running mean of log p"),
+        ("true", "R_t = Σ_{t′ ≥ t} log p(y_t′), b_t = the running mean of log p × the tokens from t on"),
+    ):
+        assert in_order(
+            explained(capsys, *hard, "--model.input_feeding", feeding),
+            "in training z ~ a, in validation and search z = argmax_s a_s",
+            "o = v_z",
+            "c = o",
+            "loss in training (REINFORCE): the mean over t of −[(R_t − b_t) · log a(z) + β entropy(a)]",
+            f"  {returned}, β = 0.5",
+        )
 
 
 def test_a_configuration_in_formulas(capsys):
@@ -82,7 +72,5 @@ def test_the_page_is_what_the_code_says():
     _, found, below = PAGE.read_text(encoding="utf-8").partition(MARKER)
     assert found
     assert below == "\n" + markdown(), "rewrite it: python -m study.models.catalogue"
-    for axis, rows in AXES.items():
-        assert all(
-            f"| `{value}` |" in below for value in rows if axis not in ("logit_init", "map_rate", "bilinear_init")
-        )
+    of_start = ("logit_init", "map_rate", "bilinear_init")
+    assert all(f"| `{value}` |" in below for axis in AXES if axis not in of_start for value in AXES[axis])
