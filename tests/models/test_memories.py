@@ -7,11 +7,9 @@ import torch
 from study.config import Recurrent
 from study.models.bridge import SourceMemory, Structured, redundancy
 from study.models.translator import PAD
-from study.training.batches import Batch
 
 B, S, D, U, R = 3, 7, 13, 11, 5
 SOURCE, TARGET = cases.batch()
-BATCH = Batch(SOURCE, SOURCE != PAD, TARGET, TARGET.roll(-1, 1))
 
 
 def states():

@@ -4,15 +4,13 @@ from random import Random
 
 import legal_models
 import model_cases as cases
-import pytest
 import torch
 from torch.nn.functional import pad
 from torch.testing import assert_close
 
-from study.attention import Lengths, multihead
-from study.attention.scores import Score
+from study.attention import Lengths
 from study.config import experiment_from
-from study.config.mechanisms import REACH, SCORE
+from study.config.mechanisms import SCORE
 from study.models import build, match_logits
 from study.models.translator import PAD
 from study.training.decode import token_nll
@@ -98,14 +96,3 @@ def test_every_legal_model():
         except Exception as problem:
             raise AssertionError(f"model {drawn}: {fields}") from problem
     assert missing == set()
-
-
-@pytest.mark.parametrize("reach", REACH.taking("window"))
-@pytest.mark.parametrize("base", [{"decoder": "bahdanau"}, {"decoder": "luong"}, {"family": "transformer"}], ids=str)
-def test_decoding_with_windows_looked_up(base, reach, monkeypatch):
-    monkeypatch.setattr(Score, "gather_from", 1.0)
-    monkeypatch.setattr(multihead, "FUSED_GATHER_FROM", 1.0)
-    fields = {"width": 14, "attention.heads": 2, "attention.reach": reach, "attention.window": 1, **base}
-    source, target = cases.batch()
-    model = built({f"model.{name}": value for name, value in fields.items()}, source, target)
-    check_decoding(model, source, target)
