@@ -2,6 +2,7 @@ import json
 import re
 
 import pytest
+from tiny_sweep import MAP
 
 from study.analysis.run_text import configuration
 from study.attention_map import SHADES, cells
@@ -11,17 +12,6 @@ from study.corpora.catalogue import KINDS
 from study.errors import InputError
 from study.records import ModelFacts, Score
 from study.store import Store
-
-MAP = {
-    "site": "cross",
-    "layer": 0,
-    "head": None,
-    "source": ["ein", "Hund", "</s>"],
-    "target": ["a", "dog"],
-    "weights": [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]],
-    "gold": [[0, 0], [1, 1]],
-    "text": {"source": "ein Hund", "target": "a dog"},
-}
 
 
 def test_a_run_as_text_and_picture(tiny, capsys):

@@ -40,6 +40,19 @@ GRAPH = {
 """Fields of a run of half a second: a transformer of one layer on 60 graphs."""
 
 
+MAP = {
+    "site": "cross",
+    "layer": 0,
+    "head": None,
+    "source": ["ein", "Hund", "</s>"],
+    "target": ["a", "dog"],
+    "weights": [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]],
+    "gold": [[0, 0], [1, 1]],
+    "text": {"source": "ein Hund", "target": "a dog"},
+}
+"""The attention map of a run."""
+
+
 @pytest.fixture
 def tiny(tmp_path):
     """A sweep of two arms and two seeds, its cells by (arm, seed), and a folder for its records."""
