@@ -11,6 +11,7 @@ from study.attention.weighting import Weighting
 from study.config import experiment_from
 from study.config.mechanisms import SCORE, WEIGHTS
 from study.errors import InputError
+from study.sweep.grid import expand
 
 
 def test_cosine_starts_at_the_temperature_of_the_training_lengths():
@@ -85,23 +86,44 @@ def test_normalisers_on_hard_rows(name):
 
 
 @pytest.mark.parametrize(
-    ("overrides", "reason"),
+    ("arm", "reason"),
     [
-        ({"score": "cosine", "scale": "rsqrt"}, "which has no d, got rsqrt"),
-        ({"score": "uniform", "scale": "learned"}, "expected none with score uniform, which has no query or key"),
-        ({"score": "location", "maps": "tied"}, "no map of keys"),
-        ({"score": "additive", "maps": "tied_signed"}, "absorbs the signs"),
-        ({"maps": "tied", "equal_start": True}, "equal_start: expected separate maps"),
-        ({"score": "bilinear", "scale": "none", "logit_init": "rsqrt"}, "of score dot, got score bilinear"),
-        ({"maps": "raw", "scale": "none", "map_rate": "rsqrt"}, "map_rate: rsqrt divides W_Q and W_K .* and raw maps"),
-        ({"map_rate": "rsqrt"}, "map_rate: rsqrt stands in for the scale, but scale is rsqrt. Use scale none"),
-        ({"weights": "identity", "scale": "none"}, "scale: expected rsqrt with weights identity"),
-        ({"combine": "sum_own", "output": "raw"}, "which has W_O, got raw"),
-        ({"combine": "sum_wide", "values": "raw"}, "values: expected projected with combine sum_wide"),
-        ({"combine": "sum_wide", "value_width": 5}, "value_width: expected 64 with combine sum_wide"),
-        ({"output": "raw", "value_width": 5}, "residual stream has width 64"),
+        ("score=cosine scale=rsqrt", "which has no d, got rsqrt"),
+        ("score=uniform scale=learned", "expected none with score uniform, which has no query or key"),
+        ("score=location maps=tied", "no map of keys"),
+        ("score=additive maps=tied_signed", "absorbs the signs"),
+        ("maps=tied equal_start=true", "equal_start: expected separate maps"),
+        ("score=bilinear scale=none logit_init=rsqrt", "of score dot, got score bilinear"),
+        ("maps=raw scale=none map_rate=rsqrt", "map_rate: rsqrt divides W_Q and W_K .* and raw maps"),
+        ("map_rate=rsqrt", "map_rate: rsqrt stands in for the scale, but scale is rsqrt. Use scale none"),
+        ("weights=identity scale=none", "scale: expected rsqrt with weights identity"),
+        ("combine=sum_own output=raw", "which has W_O, got raw"),
+        ("combine=sum_wide values=raw", "values: expected projected with combine sum_wide"),
+        ("combine=sum_wide value_width=5", "value_width: expected 64 with combine sum_wide"),
+        ("output=raw value_width=5", "residual stream has width 64"),
+        ("family=recurrent reach=local_p window=0", "expected 1 or more with reach local_p"),
+        ("family=recurrent exclude_self=true", "expected a self-attention site, got cross"),
+        ("family=recurrent reach=local_m memory=final", "got memory final. Use memory states"),
+        ("reach=hard", "this is self-attention"),
+        ("heads=4 groups=3", "groups: expected a divisor of heads 4, got 3"),
+        ("groups=2 score=location", "and a score with keys"),
+        ("groups=2 values=raw", "groups: expected values projected or keys, got raw"),
+        ("values=keys maps=raw", "values: keys expected keys with a map"),
+        ("values=keys combine=differential", "whose heads have two keys"),
+        ("values=keys memory=final", "values: keys expected several slots"),
+        ("logits=cap score=uniform", "logits: cap has no effect on score uniform"),
+        ("norm=rms score=cosine", "norm: rms adds no function to score cosine"),
+        ("norm=rms scale=none map_rate=rsqrt", "undoes the size of"),
+        ("weights=normalised", "scale: expected none with weights normalised, got rsqrt"),
+        ("weights=relu score=uniform", "relu of score uniform are 0"),
+        ("combine=talking reach=local_p", "but combine talking mixes weights"),
+        ("combine=differential cross.reach=hard", "combine differential mixes weights"),
+        ("positions=rope score=additive", "score: expected dot or cosine with positions rope"),
+        ("positions=rope key_width=5", "key_width: expected an even width"),
+        ("positions=alibi logit_init=matched", "expected standard with positions alibi"),
+        ("factors=split layers=1 values=keys", "as factors split gives values other states"),
     ],
 )
-def test_what_means_nothing_is_refused(overrides, reason):
+def test_what_means_nothing_is_refused(arm, reason):
     with pytest.raises(InputError, match=reason):
-        experiment_from({"model.family": "transformer", "model.attention": overrides})
+        experiment_from({"model.family": "transformer"}, expand({"arm": arm}))

@@ -14,7 +14,6 @@ from study.attention import View
 from study.attention.positions import Positions
 from study.config import Attention as Config
 from study.config import experiment_from
-from study.errors import InputError
 from study.models import build
 from study.models.cost import Sizes, cost
 
@@ -329,31 +328,3 @@ def test_parameters_and_operations_are_those_that_exist(arm):
     matrices = 0 if arm in ("norm", "log_length", "sink", "talking", "differential") else more
     mixing = {"talking": 2 * 2 * S * S * H * H, "differential": S * S * H * 2 * K}.get(arm, 0)
     assert found.flops == S * 2 * (4 * H * K * D + matrices) + S * S * H * 2 * (K + K) + mixing
-
-
-@pytest.mark.parametrize(
-    ("overrides", "reason"),
-    [
-        ({"attention.heads": 4, "attention.groups": 3}, "groups: expected a divisor of heads 4, got 3"),
-        ({"attention.groups": 2, "attention.score": "location"}, "and a score with keys"),
-        ({"attention.groups": 2, "attention.values": "raw"}, "groups: expected values projected or keys, got raw"),
-        ({"attention.values": "keys", "attention.maps": "raw"}, "values: keys expected keys with a map"),
-        ({"attention.values": "keys", "attention.combine": "differential"}, "whose heads have two keys"),
-        ({"attention.values": "keys", "memory": "final"}, "values: keys expected several slots"),
-        ({"attention.logits": "cap", "attention.score": "uniform"}, "logits: cap has no effect on score uniform"),
-        ({"attention.norm": "rms", "attention.score": "cosine"}, "norm: rms adds no function to score cosine"),
-        ({"attention.norm": "rms", "attention.scale": "none", "attention.map_rate": "rsqrt"}, "undoes the size of"),
-        ({"attention.weights": "normalised"}, "scale: expected none with weights normalised, got rsqrt"),
-        ({"attention.weights": "relu", "attention.score": "uniform"}, "relu of score uniform are 0"),
-        ({"attention.combine": "talking", "attention.reach": "local_p"}, "but combine talking mixes weights"),
-        ({"attention.combine": "differential", "attention.cross.reach": "hard"}, "combine differential mixes weights"),
-        ({"positions": "rope", "attention.score": "additive"}, "score: expected dot or cosine with positions rope"),
-        ({"positions": "rope", "attention.key_width": 5}, "key_width: expected an even width"),
-        ({"positions": "alibi", "attention.logit_init": "matched"}, "expected standard with positions alibi"),
-        ({"factors": "split", "layers": 1, "attention.values": "keys"}, "as factors split gives values other states"),
-    ],
-)
-def test_what_means_nothing_is_refused(overrides, reason):
-    fields = {f"model.{name}": value for name, value in overrides.items()}
-    with pytest.raises(InputError, match=reason):
-        experiment_from({"model.family": "transformer"}, fields)
