@@ -63,8 +63,7 @@ def test_a_run_is_that_of_the_command_line(page, capsys):
 
 def test_a_run_is_found_by_folder_id_and_beginning_and_published_runs_after_own_ones(page):
     run, runs = page["run"], page["runs"]
-    for name in (runs / run.id, run.id, run.id[:-5]):
-        assert study.load(name, runs=runs).record == run.record
+    assert study.load(run.id[:-5], runs=runs).record == run.record
     published = study.load("grammar-recurrent-dot-c61874e4-s1", runs=runs)
     assert published.folder is None
     assert experiment_id(experiment_from(published.record.config)) == published.id
@@ -77,9 +76,8 @@ def test_a_run_is_found_by_folder_id_and_beginning_and_published_runs_after_own_
 
 def test_a_translation_is_that_of_the_command_line(page, tmp_path, capsys):
     t = page["run"].translate(SENTENCE)
-    assert (
-        main(["translate", page["run"].id, SENTENCE, "--runs", str(page["runs"]), "--plot", str(tmp_path / "a")]) == 0
-    )
+    options = ["--runs", str(page["runs"]), "--plot", str(tmp_path / "a")]
+    assert main(["translate", page["run"].id, SENTENCE, *options]) == 0
     assert capsys.readouterr().out.splitlines()[0] == t.text == str(t) == page["t"].text
     assert t.source[-1] == "</s>"
     assert t.weights.shape == (len(t.target), len(t.source))

@@ -58,8 +58,7 @@ def test_a_configuration_in_formulas(capsys):
     )
 
 
-def test_a_record_holds_the_same_numbers(tmp_path, monkeypatch):
-    monkeypatch.setenv("WANDB_MODE", "disabled")
+def test_a_record_holds_the_same_numbers(tmp_path):
     brief = {"training.steps": 1, "model.width": 8, "decoding.beam": 1, "trainer.threads": 1, "trainer.device": "cpu"}
     experiment = experiment_from(SMALL | brief, {"model.attention.score": "bilinear"})
     facts = run(experiment, tmp_path, lambda line: None).model

@@ -87,11 +87,7 @@ REFUSED = {
     "a range in a grid": ({}, {"method": "grid"}, "expected values with method grid, got a range"),
     "seeds": ({"seed": {"values": [1, 2]}}, {}, "parameters.seed: expected one value"),
     "open range": ({RATE: {"min": 0.1, "distribution": "uniform"}}, {}, "or distribution with min and max"),
-    "zero on a log scale": (
-        {RATE: {"min": 0, "max": 0.1, "distribution": "log_uniform_values"}},
-        {},
-        "above 0 with log_uniform_values",
-    ),
+    "zero on a log scale": ({RATE: FILE["parameters"][RATE] | {"min": 0}}, {}, "above 0 with log_uniform_values"),
     "unequal": ({"arm": {"values": ["heads=1", "heads=3"]}}, {}, "Every arm must take every setting"),
 }
 
