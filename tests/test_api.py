@@ -12,7 +12,6 @@ import torch
 from processes import output_of
 
 import study
-from study.__main__ import main
 from study.attention.part import Part
 from study.config import experiment_from, experiment_id
 
@@ -41,14 +40,13 @@ def page(tmp_path_factory):
     return names
 
 
-def test_a_run_is_that_of_the_command_line(page, capsys):
+def test_a_run_is_that_of_the_command_line(page, capsys, printed):
     run, small = page["run"], page["small"]
     fields = {"data.train_pairs": 500, "data.test_pairs": 20, "model.width": 16, "training.steps": 40}
     fields |= {"preset": "luong2015_general", "model.attention.scale": "none", "seed": 3, "training.validate_every": 20}
     assert run.id == experiment_id(experiment_from(fields))
     flags = [f"--{name}={value}" for name, value in fields.items()]
-    assert main(["train", *flags, "--runs", str(page["runs"])]) == 0
-    assert "nothing is trained" in capsys.readouterr().out
+    assert "nothing is trained" in printed("train", *flags, "--runs", page["runs"])
     record = (page["runs"] / run.id / "record.json").read_bytes()
     again = study.train("luong2015_general", scale="none", seed=3, runs=page["runs"], watch=None, **small)
     assert (again.id, again.folder) == (run.id, page["runs"] / run.id)
@@ -74,11 +72,11 @@ def test_a_run_is_found_by_folder_id_and_beginning_and_published_runs_after_own_
         study.load("c61874e4-s2", runs=runs).translate(SENTENCE)
 
 
-def test_a_translation_is_that_of_the_command_line(page, tmp_path, capsys):
+def test_a_translation_is_that_of_the_command_line(page, tmp_path, printed):
     t = page["run"].translate(SENTENCE)
     options = ["--runs", str(page["runs"]), "--plot", str(tmp_path / "a")]
-    assert main(["translate", page["run"].id, SENTENCE, *options]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == t.text == str(t) == page["t"].text
+    first = printed("translate", page["run"].id, SENTENCE, *options).splitlines()[0]
+    assert first == t.text == str(t) == page["t"].text
     assert t.source[-1] == "</s>"
     assert t.weights.shape == (len(t.target), len(t.source))
     np.testing.assert_allclose(t.weights.sum(1), 1, atol=1e-6)

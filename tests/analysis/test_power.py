@@ -37,21 +37,19 @@ def test_a_spread_by_hand():
     assert power.spread([[1, 2, 3]]).correlation is None
 
 
-def test_a_plan_from_flags(capsys):
+def test_a_plan_from_flags(printed):
     plan = ["plan", str(SCORES), "--margin", "1", "--sd", "1", "--paired"]
-    assert main([*plan, "--correlation", "0.5"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "margin 1, power 0.8, paired by seed, 9 contrasts"
+    assert printed(*plan, "--correlation", "0.5").splitlines()[0] == "margin 1, power 0.8, paired by seed, 9 contrasts"
     assert main(plan) == 2
 
 
-def test_a_plan_reads_validation_scores_alone(monkeypatch, capsys, tmp_path):
+def test_a_plan_reads_validation_scores_alone(monkeypatch, printed, tmp_path):
     read, values = set(), Runs.values
     monkeypatch.setattr(
         Runs, "values", lambda runs, arm, measure: read.add(measure.metric) or values(runs, arm, measure)
     )
     monkeypatch.chdir(tmp_path)
-    assert main(["plan", str(SCORES), "--margin", "2.5"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed("plan", SCORES, "--margin", "2.5").splitlines()
     assert read == {"valid/exact"}
     assert len(lines) <= 15
     assert lines[0].startswith("valid/exact on grammar/recurrent: 10 arms with 5 seeds in ")

@@ -1,6 +1,5 @@
 """`study explain`: what it prints is what is built, recorded and written."""
 
-from study.__main__ import main
 from study.config import experiment_from
 from study.config.mechanisms import AXES
 from study.models.catalogue import MARKER, PAGE, markdown
@@ -12,17 +11,12 @@ SMALL = {"data.train_pairs": 200, "data.test_pairs": 20}
 FLAGS = [word for name, value in SMALL.items() for word in (f"--{name}", str(value))]
 
 
-def explained(capsys, *argv):
-    assert main(["explain", *FLAGS, *argv]) == 0
-    return capsys.readouterr().out
-
-
 def in_order(told, *lines):
     """Return True if the text has these lines, one directly after the other."""
     return "\n".join(f"     {line}" for line in lines) in told
 
 
-def test_what_is_chosen_is_one_value_and_adds_to_the_loss(capsys):
+def test_what_is_chosen_is_one_value_and_adds_to_the_loss(printed):
     """The return is the one that training uses: without feeding, a draw at t changes log p(y_t) alone."""
     hard = ["--model.attention.reach", "hard", "--model.attention.entropy_bonus", "0.5"]
     for feeding, returned in (
@@ -30,7 +24,7 @@ def test_what_is_chosen_is_one_value_and_adds_to_the_loss(capsys):
         ("true", "R_t = Σ_{t′ ≥ t} log p(y_t′), b_t = the running mean of log p × the tokens from t on"),
     ):
         assert in_order(
-            explained(capsys, *hard, "--model.input_feeding", feeding),
+            printed("explain", *FLAGS, *hard, "--model.input_feeding", feeding),
             "in training z ~ a, in validation and search z = argmax_s a_s",
             "o = v_z",
             "c = o",
@@ -39,8 +33,8 @@ def test_what_is_chosen_is_one_value_and_adds_to_the_loss(capsys):
         )
 
 
-def test_a_configuration_in_formulas(capsys):
-    told = explained(capsys, "--preset", "luong2015_local_p", "--model.attention.window", "3")
+def test_a_configuration_in_formulas(printed):
+    told = printed("explain", *FLAGS, "--preset", "luong2015_local_p", "--model.attention.window", "3")
     for line in (
         "x: s_t, the decoder's state after it reads y_{t−1}; s_t = LSTM(s_{t−1}, y_{t−1}, r_{t−1}), of width 64",
         "m: h_1 … h_S; encoder: LSTM states h, of width 64, left to right",

@@ -80,11 +80,10 @@ def test_content_is_the_identity_and_the_path_is_not(here):
     assert "Distance" not in " ".join(SCORE)  # lists of values are those of the package
 
 
-def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(here, capsys, monkeypatch):
+def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(here, refused, printed, monkeypatch):
     body = "".join(f"  {name}: {{value: {value}}}\n" for name, value in SMALL.items())
     (here / "mine.yaml").write_text(SWEEP + body, encoding="utf-8")
-    assert main(["sweep", "mine.yaml"]) == 2
-    assert "Distance: code of SHA-256" in capsys.readouterr().err
+    assert "Distance: code of SHA-256" in refused("sweep", "mine.yaml")
     forget(monkeypatch)
     assert not list((here / "runs").glob("graph-*")), "a sweep file names code, and does not allow it"
     assert "score=distance.py:Distance" in output_of(
@@ -104,19 +103,16 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(here, capsys, mo
     plugins.keep(here / "there", [value for task in sent.tasks for value in scientific(task.experiment).values()])
     assert (here / "there" / "mechanisms" / copy.name).read_text(encoding="utf-8") == DISTANCE
     forget(monkeypatch)
-    assert main(["translate", str(run), "der Onkel schläft"]) == 2
-    assert "came with a sweep, a run or a model, and does not run unasked" in capsys.readouterr().err
-    assert main(["translate", str(run), "der Onkel schläft", "--allow-code"]) == 0
+    translate = ["translate", run, "der Onkel schläft"]
+    assert "came with a sweep, a run or a model, and does not run unasked" in refused(*translate)
+    printed(*translate, "--allow-code")
     forget(monkeypatch)
-    assert main(["show", str(run)]) == 0
-    assert score in capsys.readouterr().out
-    assert main(["report", "mine.yaml"]) == 2
-    assert "distance.py: no such file" in capsys.readouterr().err
-    assert main([*EXPLAIN, f"--{FIELD}", str(copy)]) == 0
-    assert "e = (−½‖q − k‖²) · 1/√d" in capsys.readouterr().out
+    assert score in printed("show", run)
+    assert "distance.py: no such file" in refused("report", "mine.yaml")
+    assert "e = (−½‖q − k‖²) · 1/√d" in printed(*EXPLAIN, f"--{FIELD}", copy)
 
 
-def test_a_file_that_a_record_or_a_model_names_is_not_run(here, capsys):
+def test_a_file_that_a_record_or_a_model_names_is_not_run(here, capsys, refused):
     """Only a user names files. A run of somebody else may lie beside the code that its files name."""
     assert main(["train", *(f"--{name}={value}" for name, value in SMALL.items())]) == 0
     (run,) = (here / "runs").glob("graph-*")
@@ -130,13 +126,10 @@ def test_a_file_that_a_record_or_a_model_names_is_not_run(here, capsys):
     for config in (model["config"], record["config"]):
         config["model"]["attention"]["cross"]["score"] = f"{theirs}:Distance"
     torch.save(model, run / "model.pt")
-    capsys.readouterr()
-    assert main(["translate", str(run), "der Onkel schläft"]) == 2
-    assert "does not run unasked" in capsys.readouterr().err
+    assert "does not run unasked" in refused("translate", run, "der Onkel schläft")
     (run / "record.json").write_text(json.dumps(record), encoding="utf-8")
     for verb in ("show", "prune"):
-        assert main([verb, str(run)]) == 2
-        assert "expected a mechanism and its SHA-256, got" in capsys.readouterr().err
+        assert "expected a mechanism and its SHA-256, got" in refused(verb, run)
 
 
 @pytest.mark.parametrize(

@@ -40,7 +40,7 @@ def publish(root, change=lambda tree: None, **texts):
     tables.add(root / "results", [tables.NewRun(tree, contents | {f"{k}.hyp.txt": v for k, v in texts.items()})], {})
 
 
-def test_a_rerun_that_was_stopped_goes_on_and_is_equal(checkout, monkeypatch, capsys):
+def test_a_rerun_that_was_stopped_goes_on_and_is_equal(checkout, monkeypatch, capsys, printed):
     monkeypatch.chdir(checkout)
     begin = Task.on_train_batch_start
 
@@ -53,15 +53,12 @@ def test_a_rerun_that_was_stopped_goes_on_and_is_equal(checkout, monkeypatch, ca
         patch.setattr(Task, "on_train_batch_start", stopped)
         assert main(["rerun", ID]) == 143
     assert not Path("runs", ID, "record.json").exists()
-    assert main(["rerun", ID[:-1]]) == 0
-    said = capsys.readouterr().out.splitlines()
+    said = printed("rerun", ID[:-1]).splitlines()
     assert f"{ID}: results/runs.parquet: {ID} → runs/{ID}" in said
     assert any(line.startswith("continuing from checkpoint.ckpt") for line in said)
     assert said[-1] == "equal bit for bit"
     assert main(["translate", "last", "a1 b2 c3", "--plot", "map.png"]) == 0  # the rerun has a model
-    capsys.readouterr()
-    assert main(["rerun", "last"]) == 0
-    assert "nothing is trained" in capsys.readouterr().out
+    assert "nothing is trained" in printed("rerun", "last")
     assert main(["rerun", f"made/{ID}", "--runs", "elsewhere"]) == 0  # published, so compared with what is published
     (checkout / "results").rename(checkout / "away")
     own = [f"made/{ID}", "--runs", "runs"]

@@ -141,9 +141,8 @@ def test_fields_that_are_missing_or_wrong_are_one_line(tmp_path, monkeypatch):
             experiment_from({"data": given | fields})
 
 
-def test_a_check_lists_all_that_is_wrong(tmp_path, capsys):
-    assert main(["check", str(REAL), "--source", "cs", "--target", "en"]) == 0
-    told = capsys.readouterr().out
+def test_a_check_lists_all_that_is_wrong(tmp_path, capsys, printed):
+    told = printed("check", REAL, "--source", "cs", "--target", "en")
     rows = {line.split()[0]: line.split()[1:] for line in told.splitlines()}
     assert rows["train"] == ["578", "5.671", "5.901", "0", "15", "no"]
     assert rows["admin"] == ["75", "8.573", "9.027", "0", "0", "0", "no"]
@@ -197,7 +196,7 @@ def test_gold_links_of_own_text_are_scored(tmp_path):
     assert record.data.files == {name: checksum(pairs) for name, pairs in experiment(folder).data.read().splits.items()}
 
 
-def test_sweep_report_claim_translation_and_alignment_work_on_own_text(tmp_path, monkeypatch, capsys):
+def test_sweep_report_claim_translation_and_alignment_work_on_own_text(tmp_path, monkeypatch, printed):
     """Two arms, one update each, in this process; then every reader of runs."""
     from study.sweep.spec import load
     from study.training.run import run
@@ -215,13 +214,8 @@ def test_sweep_report_claim_translation_and_alignment_work_on_own_text(tmp_path,
     assert str(REAL) not in (tmp_path / "runs" / record.id / "record.json").read_text()
     assert main(["report", "own.yaml", "--runs", "runs"]) == 0
     assert "| BLEU |" in Path("runs/report/own/table.md").read_text(), "a corpus of sentences has a column of BLEU"
-    capsys.readouterr()
-    assert main(["claims", "--claims", "claims.yaml", "--runs", "runs", "own"]) == 0
-    assert "files, recurrent" in capsys.readouterr().out
+    assert "files, recurrent" in printed("claims", "--claims", "claims.yaml", "--runs", "runs", "own")
     folder = f"runs/{record.id}"
     assert main(["translate", folder, "Datum a čas"]) == 0
-    capsys.readouterr()
-    assert main(["translate", folder, "--align", "test", "--layer", "0"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 63
-    assert main(["show", folder]) == 0
-    assert "admin" in capsys.readouterr().out
+    assert len(printed("translate", folder, "--align", "test", "--layer", "0").splitlines()) == 63
+    assert "admin" in printed("show", folder)

@@ -188,23 +188,18 @@ def test_runs_made_by_two_states_of_the_code_are_counted(lab):
     assert "was changed between" in compared(lab.spec, Runs(lab.results.root)).table.notes[0]
 
 
-def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys):
+def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys, printed):
     monkeypatch.chdir(lab.top)
-    assert main(["publish", "sweeps/tiny.yaml"]) == 0
-    assert "tiny: 4 declared, 4 finished" in capsys.readouterr().out
+    assert "tiny: 4 declared, 4 finished" in printed("publish", "sweeps/tiny.yaml")
     assert main(["reproduce"]) == 1  # nothing of it is committed
     assert "differs from what is committed: ?? results/manifest.json" in capsys.readouterr().out
     lab.committed()
     before = lab.files()
-    assert main(["reproduce"]) == 0
-    assert "nothing differs" in capsys.readouterr().out
+    assert "nothing differs" in printed("reproduce")
     assert lab.files() == before
-    assert main(["verify"]) == 0
-    assert re.search(r"differences +none", capsys.readouterr().out)
-    assert main(["verify", "--rescore"]) == 0
-    assert "those of 4 runs scored again, 0 without references" in capsys.readouterr().out
-    assert main(["show", lab.ids[1], "--runs", "results", "--json"]) == 0
-    assert capsys.readouterr().out == lab.path(1).read_text(encoding="utf-8")
+    assert re.search(r"differences +none", printed("verify"))
+    assert "those of 4 runs scored again, 0 without references" in printed("verify", "--rescore")
+    assert printed("show", lab.ids[1], "--runs", "results", "--json") == lab.path(1).read_text(encoding="utf-8")
 
 
 def test_two_calls_at_once_publish_other_seeds_of_the_same_arms(lab):

@@ -190,7 +190,7 @@ def test_nothing_to_do_is_said_at_once_and_without_heavy_libraries(file, out):
     assert not (out / "journal").exists()
 
 
-def test_a_folder_that_another_process_runs_is_left_to_it(file, out, capsys):
+def test_a_folder_that_another_process_runs_is_left_to_it(file, out, printed):
     path = file(1, 2)
     spec = load(path)
     held = lease.acquire(out / spec.cells[0].id)
@@ -199,13 +199,11 @@ def test_a_folder_that_another_process_runs_is_left_to_it(file, out, capsys):
     assert not lease.held(out / spec.cells[1].id)
     with pytest.raises(InputError, match="another process runs this now"):
         lease.holding(out / spec.cells[0].id).__enter__()
-    assert main(["sweep", str(path), "--runs", str(out), "--status"]) == 0
-    printed = capsys.readouterr().out
-    assert "running      1" in printed
-    assert "not started  1" in printed
+    told = printed("sweep", path, "--runs", out, "--status")
+    assert "running      1" in told
+    assert "not started  1" in told
     held.release()
-    assert main(["sweep", str(path), "--runs", str(out), "--status"]) == 0
-    assert "interrupted  1" in capsys.readouterr().out
+    assert "interrupted  1" in printed("sweep", path, "--runs", out, "--status")
 
 
 def test_a_lease_needs_locks_and_leaves_no_folder_in_which_nothing_was_done(tmp_path, monkeypatch):
@@ -261,18 +259,16 @@ def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, monke
     assert "this run has a record" in capfd.readouterr().out
 
 
-def test_a_damaged_record_or_a_file_where_a_run_belongs_stops_the_call(file, out, capsys):
+def test_a_damaged_record_or_a_file_where_a_run_belongs_stops_the_call(file, out, refused):
     path = file(1, 2)
     first, second = (out / cell.id for cell in load(path).cells)
     first.mkdir(parents=True)
     (first / "record.json").write_text('{"schema_version": 99}')
-    assert main(["sweep", str(path), "--runs", str(out)]) == 2
-    assert "schema_version: expected 1 to 2, got 99" in capsys.readouterr().err
+    assert "schema_version: expected 1 to 2, got 99" in refused("sweep", path, "--runs", out)
     (first / "record.json").unlink()
     second.touch()
     for option in ("--status", "--dry-run", "--slots=1"):
-        assert main(["sweep", str(path), "--runs", str(out), option]) == 2
-        assert "cannot be read (Not a directory)" in capsys.readouterr().err
+        assert "cannot be read (Not a directory)" in refused("sweep", path, "--runs", out, option)
 
 
 def test_the_rule_of_supervision_holds_for_a_command_that_an_agent_starts(tmp_path):

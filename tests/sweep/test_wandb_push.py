@@ -126,7 +126,7 @@ def test_published_runs_are_sent_once_with_their_place_in_the_sweeps(server, res
     assert "HTTP 409" in printed.err
 
 
-def test_an_interrupted_push_continues_and_a_server_that_dies_ends_it(server, results, monkeypatch, capsys):
+def test_an_interrupted_push_continues_and_a_server_that_dies_ends_it(server, results, monkeypatch, capsys, printed):
     log, calls = tracker.log, []
 
     def interrupted(run, shown, first):
@@ -141,8 +141,7 @@ def test_an_interrupted_push_continues_and_a_server_that_dies_ends_it(server, re
         assert main(["wandb", "push", str(results)]) == 130
     assert "interrupted: 1 of 2 runs done; the same command again continues" in capsys.readouterr().out
     assert [run["state"] for run in server.runs.values()] == ["finished", "failed"]
-    assert main(["wandb", "push", str(results)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "1 updated, 1 complete"
+    assert printed("wandb", "push", results).splitlines()[-1] == "1 updated, 1 complete"
     assert len(server.runs) == 2
     for run in server.runs.values():
         assert run["state"] == "finished"
@@ -157,9 +156,9 @@ def test_an_interrupted_push_continues_and_a_server_that_dies_ends_it(server, re
     send = push.Project.send
     monkeypatch.setattr(push.Project, "send", lambda *told: (server.dead or server.die(), send(*told))[1])
     assert main(["wandb", "push", str(results)]) == 1
-    printed = capsys.readouterr()
-    assert printed.out.splitlines()[-1] == "1 failed"
-    assert "1 runs in a row failed" in printed.err
+    told = capsys.readouterr()
+    assert told.out.splitlines()[-1] == "1 failed"
+    assert "1 runs in a row failed" in told.err
 
 
 def sent(run):
@@ -179,7 +178,7 @@ def _plain(values):
 
 
 def test_a_live_run_an_offline_one_a_lost_one_and_pushed_ones_are_the_same(
-    server, client, tmp_path, monkeypatch, capsys
+    server, client, tmp_path, monkeypatch, printed
 ):
     """Field by field. The second is sent by `wandb sync`; the third loses W&B before its end."""
     runs, file = tmp_path / "runs", tmp_path / "sweeps" / "tiny.yaml"
@@ -208,8 +207,7 @@ def test_a_live_run_an_offline_one_a_lost_one_and_pushed_ones_are_the_same(
     assert {one["type"] for versions in artifacts.values() for one in versions} == {"run", "run_table"}
     assert {"record.json", "model.pt", "test.hyp.txt", "maps.jsonl"} <= artifacts[live.id][0]["files"].keys()
 
-    assert main(["wandb", "push", str(runs)]) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "1 updated, 2 complete"
+    assert printed("wandb", "push", runs).splitlines()[-1] == "1 updated, 2 complete"
     for cell in (live, offline, lost):
         assert [point["_step"] for point in server.runs[cell.id]["points"]] == [1, 2, 4, 5], "no point twice"
         assert server.runs[cell.id]["state"] == "finished"
