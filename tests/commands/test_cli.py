@@ -31,6 +31,10 @@ def run(*argv):
         return int(end.code or 0)
 
 
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
 @pytest.fixture
 def trained(monkeypatch):
     """Collect the experiments of `study train` instead of training them."""
@@ -56,7 +60,7 @@ def test_every_verb_has_help(verb, capsys):
     assert capsys.readouterr().out.startswith(f"usage: study {verb}")
 
 
-def test_help_mentions_every_field_and_lists_agree_with_it(capsys):
+def test_help_mentions_every_field_and_lists_agree_with_it(capsys, printed):
     assert run("train", "--help") == 0
     told = capsys.readouterr().out
     names = {name for name in declared() if not is_of_a_site(name)} - {"out"}  # --runs in every verb
@@ -64,8 +68,7 @@ def test_help_mentions_every_field_and_lists_agree_with_it(capsys):
     assert [name for name in names if f"--{name} " not in told] == []
     assert "--model.attention.SITE.FIELD" in told
     assert "model.attention.cross.heads" not in told
-    assert run("ls", "fields", "--csv") == 0
-    found = {row["field"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
+    found = {row["field"]: row for row in rows_of(printed("ls", "fields", "--csv"))}
     assert found.keys() == names
     expected = {"training.learning_rate": "0.003", "model.attention.heads": "1 / 4", "data.tokens": "words | subwords"}
     assert {name: found[name]["default"] for name in expected} == expected
@@ -76,12 +79,10 @@ def test_help_mentions_every_field_and_lists_agree_with_it(capsys):
 @pytest.mark.parametrize(
     ("what", "known"), [("presets", "lin2017"), ("scores", "bleu"), ("fields", "seed"), ("corpora", "copy_far")]
 )
-def test_what_there_is_is_listed_as_a_table_and_as_csv(what, known, capsys):
-    assert run("ls", what, "--csv") == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+def test_what_there_is_is_listed_as_a_table_and_as_csv(what, known, printed):
+    rows = rows_of(printed("ls", what, "--csv"))
     assert any(known in row.values() for row in rows)
-    assert run("ls", what) == 0
-    head, *lines = capsys.readouterr().out.splitlines()
+    head, *lines = printed("ls", what).splitlines()
     assert head.split() == list(rows[0])[: len(head.split())]
     assert len(lines) == len(rows)
 
@@ -99,7 +100,7 @@ def test_flags_beat_json_and_json_beats_yaml(tmp_path, trained):
     assert folder.parent == tmp_path / "runs"
 
 
-def test_translations_of_own_text_are_shown_beside_its_files(tiny, monkeypatch, capsys):
+def test_translations_of_own_text_are_shown_beside_its_files(tiny, monkeypatch, printed, refused):
     monkeypatch.delenv("STUDY_FILES", raising=False)
     given = {"data.name": "files", "data.source": "cs", "data.target": "en", "data.folder": str(CATALOGUE)}
     experiment = experiment_from(given)
@@ -108,11 +109,8 @@ def test_translations_of_own_text_are_shown_beside_its_files(tiny, monkeypatch, 
     lines = ["wrong", *(pair.target for pair in pairs[1:])]
     path.with_name("test.hyp.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     show = ["show", str(path), "--sentences", "--split", "test"]
-    assert run(*show) == 2
-    assert "set STUDY_FILES" in (told := capsys.readouterr().err)
-    assert told.count("\n") == 1
-    assert run(*show, "--data", str(CATALOGUE), "--csv") == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert "set STUDY_FILES" in refused(*show)
+    rows = rows_of(printed(*show, "--data", CATALOGUE, "--csv"))
     assert {row["score"] for row in rows[1:]} == {"100.0"} != {rows[0]["score"]}
     assert (rows[0]["source"], rows[0]["reference"]) == (pairs[0].source, pairs[0].target)
 
@@ -223,13 +221,12 @@ def test_output_that_cannot_be_written_ends_in_at_most_one_line(case, tmp_path):
         assert (tmp_path / "out").read_text() == "\\u03bb \\u2192 \\u0394\n" * 20000
 
 
-def test_control_characters_of_a_record_do_not_reach_the_terminal(tiny, capsys):
+def test_control_characters_of_a_record_do_not_reach_the_terminal(tiny, printed):
     path = tiny.write("dot", 1, 80.0)
     tree = json.loads(path.read_text(encoding="utf-8"))
     tree["provenance"]["device"] = "\x1b[2Jaccelerator\x9b"
     path.write_text(json.dumps(tree), encoding="utf-8")
-    assert run("show", str(path)) == 0
-    told = capsys.readouterr().out
+    told = printed("show", path)
     assert "\\x1b[2Jaccelerator\\x9b" in told
     assert not {"\x1b", "\x9b"} & set(told)
 
