@@ -23,28 +23,11 @@ os.environ |= {
     "MPLBACKEND": "Agg",
     "OMP_NUM_THREADS": "1",
 }
-PROCESSES = (
-    "test_agents",
-    "test_packaging",
-    "test_devices",
-    "test_engines",
-    "test_wandb_push",
-    "test_resources",
-    "test_wandb_outages",
-    "test_publish",
-    "test_pruning_runs",
-    "test_local",
-    "test_run",
-    "test_conformance",
-    "test_preemption",
-    "test_documents",
-    "test_contributing",
-    "test_new_corpus",
-    "test_own_mechanism",
-    "test_site",
-    "test_tune",
-    "test_benchmarks",
-)
+PROCESSES = """
+test_agents test_packaging test_recompute test_devices test_engines test_wandb_push test_api test_resources
+test_wandb_outages test_publish test_pruning_runs test_local test_run test_conformance test_preemption test_documents
+test_contributing test_new_corpus test_own_mechanism test_site test_tune test_ledger test_pages test_benchmarks
+"""
 """Modules with tests that take long, the longest first."""
 # A shell starts what runs in the background with Ctrl-C ignored; child processes inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -63,7 +46,7 @@ def pytest_xdist_auto_num_workers():
 
 def pytest_collection_modifyitems(items):
     """Begin with what takes long. The first worker is given it, and the others steal from its end."""
-    rank = {name: number for number, name in enumerate(PROCESSES)}
+    rank = {name: number for number, name in enumerate(PROCESSES.split())}
     items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
 
 
