@@ -11,7 +11,7 @@ from study.store import Store
 PUBLISHED = "grammar-recurrent-dot-c61874e4"
 
 
-def test_a_run_has_many_names_and_own_runs_come_first(tiny, monkeypatch):
+def test_a_run_has_many_names_and_own_runs_come_first(tiny):
     made = {name: tiny.write(name, 1, 80.0) for name in ("dot", "bilinear")}
     dot, bilinear = made.values()
     names = {path: path.parent.name for path in made.values()}

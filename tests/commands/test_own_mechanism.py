@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 from processes import output_of
+from tiny_sweep import GRAPH
 
 from study.__main__ import main
 from study.attention.part import Part
@@ -29,17 +30,7 @@ parameters:
   seed: {value: 1}
   model.attention.score: {values: [dot, "distance.py:Distance"]}
 """
-SMALL = {
-    "model.attention.maps": "separate",
-    "model.width": 16,
-    "data.name": "graph",
-    "data.train_pairs": 60,
-    "data.test_pairs": 4,
-    "training.steps": 2,
-    "training.batch_tokens": 300,
-    "training.validate_every": 2,
-    "decoding.beam": 1,
-}
+SMALL = GRAPH | {"model.attention.maps": "separate"}
 FIELD = "model.attention.score"
 EXPLAIN = ["explain", *(f"--{name}={SMALL[name]}" for name in SMALL if name.startswith("data.") or "maps" in name)]
 
@@ -86,10 +77,9 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(here, refused, p
     assert "Distance: code of SHA-256" in refused("sweep", "mine.yaml")
     forget(monkeypatch)
     assert not list((here / "runs").glob("graph-*")), "a sweep file names code, and does not allow it"
-    assert "score=distance.py:Distance" in output_of(
-        sys.executable, *["-m", "study", "sweep", "mine.yaml", "--allow-code"]
-    )
-    (run,) = (here / "runs").glob("graph-recurrent-distance-*")
+    sweep = [sys.executable, "-m", "study", "sweep", "mine.yaml", "--allow-code"]
+    assert "score=distance.py:Distance" in output_of(*sweep)
+    (run,) = (here / "runs").glob("graph-transformer-distance-*")
     score = json.loads((run / "record.json").read_bytes())["config"]["model"]["attention"]["cross"]["score"]
     (copy,) = (run / "mechanisms").iterdir()
     assert copy.name == f"{score}.py"

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from tiny_sweep import GRAPH
 
 from study.__main__ import main
 from study.attention.part import Part
@@ -126,16 +127,13 @@ def test_sites_of_a_users_own_equal_those_of_the_package(here):
         torch.testing.assert_close(contexts(own, states), contexts(parts, states), rtol=1e-9, atol=1e-12)
 
 
-SMALL = [
-    *("--model.width", "16", "--data.train_pairs", "200", "--data.test_pairs", "20", "--training.steps", "2"),
-    *("--training.batch_tokens", "200", "--training.validate_every", "2", "--decoding.beam", "1"),
-]
+SMALL = [f"--{name}={value}" for name, value in GRAPH.items() if "heads" not in name]
 
 
 def test_from_a_site_in_a_file_to_a_translation(here, printed, refused):
-    everywhere = ["--model.family", "transformer", "--model.attention.site", "grouped.py"]
-    assert main(["train", *everywhere, "--model.attention.decoder_self.site", "linear.py", *SMALL]) == 0
-    (run,) = (here / "runs").glob("grammar-transformer-grouped-*")
+    sites = ["--model.attention.site", "grouped.py", "--model.attention.decoder_self.site", "linear.py"]
+    assert main(["train", *SMALL, *sites]) == 0
+    (run,) = (here / "runs").glob("graph-transformer-grouped-*")
     assert "this model has no weights over source tokens" in printed("translate", run, "der Onkel", "--allow-code")
     assert "expected sites with heads to prune, got all, which classes" in refused("prune", run, "--allow-code")
 

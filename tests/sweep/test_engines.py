@@ -121,7 +121,7 @@ def test_without_slurm_nothing_is_submitted(file, out, tmp_path, monkeypatch, ca
     assert "--engine slurm: SLURM refuses (" in line
 
 
-def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, file, out, use, monkeypatch, capfd):
+def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, file, out, use, capfd):
     """One job is warned of its time limit and queues again; another one is killed with all its processes."""
     pytest.importorskip("submitit")
     use(sweep_trials.stoppable)

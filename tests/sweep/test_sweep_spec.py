@@ -109,7 +109,7 @@ def test_tags_choose_files_and_are_no_part_of_a_sweep(spec_of, tmp_path):
         tagged(tmp_path, "sort")
 
 
-def test_the_sweep_id_follows_the_content(spec_of, tmp_path):
+def test_the_sweep_id_follows_the_content(spec_of):
     published = Results(SWEEPS[0].parents[1] / "results").manifests["quickstart"].sweep_id
     assert load(SWEEPS[0].with_name("quickstart.yaml")).sweep_id == published  # with -P in its command since
     one = spec_of("{seed: {values: [1, 2]}}").sweep_id
