@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 import torch
+from published_lab import PROVENANCE
 from tiny_sweep import GRAPH
 
 from study.__main__ import main
+from study.analysis import rerun
 from study.config import experiment_from, experiment_id
 from study.publish import tables
 from study.training.run import run
@@ -112,3 +114,20 @@ def test_a_changed_record_is_named_with_its_cause(checkout, change, texts, first
     assert re.match(f"likely cause: ({cause})", lines[1]), lines
     if change is of_torch:
         assert any(line.startswith("further differences: 1, such as scores.") for line in said)
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        ({"instructions": None}, {"instructions": "AVX2"}, "instruction set not recorded → AVX2"),
+        ({}, {"git_commit": "b" * 40}, "commit aaaaaaaaaaaa → bbbbbbbbbbbb"),
+        ({"deterministic": False}, {}, "operations that are not deterministic"),
+        ({"device": "a GPU", "deterministic": False}, {}, "device a GPU → "),
+        ({}, {"git_dirty": True}, "code that is not committed"),
+    ],
+)
+def test_the_cause_is_what_the_records_do_not_share(tiny, before, now, expected):
+    record = tiny.record(tiny.cells["score=dot", 1], 80.0)
+    usual = PROVENANCE.model_copy(update={"git_commit": "a" * 40, "git_dirty": False, "deterministic": True})
+    both = [record.model_copy(update={"provenance": usual.model_copy(update=facts)}) for facts in (before, now)]
+    assert rerun.cause(*both).startswith(expected)
