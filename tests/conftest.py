@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tiny_sweep", "forks"]
+pytest_plugins = ["tiny_sweep", "forks", "verbs"]
 WORKER = "PYTEST_XDIST_WORKER" in os.environ
 CACHE = Path(os.environ["XDG_CACHE_HOME"] if WORKER else tempfile.mkdtemp(prefix="attention-ablation-tests-"))
 """Generated corpora and fonts; all workers of a call share them."""
@@ -23,28 +23,11 @@ os.environ |= {
     "MPLBACKEND": "Agg",
     "OMP_NUM_THREADS": "1",
 }
-PROCESSES = (
-    "test_agents",
-    "test_packaging",
-    "test_devices",
-    "test_engines",
-    "test_wandb_push",
-    "test_resources",
-    "test_wandb_outages",
-    "test_publish",
-    "test_pruning_runs",
-    "test_local",
-    "test_run",
-    "test_conformance",
-    "test_preemption",
-    "test_documents",
-    "test_contributing",
-    "test_new_corpus",
-    "test_own_mechanism",
-    "test_site",
-    "test_tune",
-    "test_benchmarks",
-)
+PROCESSES = """
+test_agents test_packaging test_recompute test_devices test_engines test_wandb_push test_api test_resources
+test_wandb_outages test_publish test_pruning_runs test_local test_run test_conformance test_preemption test_documents
+test_contributing test_new_corpus test_own_mechanism test_site test_tune test_ledger test_pages test_benchmarks
+"""
 """Modules with tests that take long, the longest first."""
 # A shell starts what runs in the background with Ctrl-C ignored; child processes inherit it.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -56,36 +39,36 @@ for name in ("STUDY_RUNS", "WANDB_API_KEY", "WANDB_RUN_ID", "WANDB_SWEEP_ID"):
     os.environ.pop(name, None)
 
 
-def pytest_xdist_auto_num_workers() -> int:
+def pytest_xdist_auto_num_workers():
     """One more than cores: many tests wait for processes and servers of their own."""
     return (os.cpu_count() or 1) + 1
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """Begin with what takes long. The first worker is given it, and the others steal from its end."""
-    rank = {name: number for number, name in enumerate(PROCESSES)}
+    rank = {name: number for number, name in enumerate(PROCESSES.split())}
     items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
 
 
-def pytest_unconfigure() -> None:
+def pytest_unconfigure():
     if not WORKER:
         shutil.rmtree(CACHE, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
-def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_network(monkeypatch):
     """Connections end at this machine: a test that needs another has lost its stand-in."""
     connect = socket.socket.connect
 
-    def local_only(self: socket.socket, address: object) -> None:
+    def local_only(self, address):
         if isinstance(address, tuple) and not _local(str(address[0])):
             raise OSError(f"a test wanted to connect to {address[0]}")
-        connect(self, address)  # type: ignore[arg-type]
+        connect(self, address)
 
     monkeypatch.setattr(socket.socket, "connect", local_only)
 
 
-def _local(host: str) -> bool:
+def _local(host):
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -4,7 +4,6 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pandas as pd
 import pytest
@@ -16,13 +15,11 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
 @pytest.fixture
-def load(monkeypatch: pytest.MonkeyPatch):
+def load(monkeypatch):
     monkeypatch.syspath_prepend(FOLDER)
 
-    def module(name: str) -> ModuleType:
+    def module(name):
         spec = importlib.util.spec_from_file_location(name, FOLDER / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
         loaded = importlib.util.module_from_spec(spec)
         monkeypatch.setitem(sys.modules, name, loaded)
         spec.loader.exec_module(loaded)
@@ -31,13 +28,13 @@ def load(monkeypatch: pytest.MonkeyPatch):
     return module
 
 
-def test_throughput_compares_the_two_loops(load) -> None:
+def test_throughput_compares_the_two_loops(load):
     ours, theirs, ratio = load("throughput").compare("embedded", segments=2, segment=1)  # the first one warms up
     assert ratio == pytest.approx(ours / theirs)
 
 
-def test_peak_memory_by_hand(load) -> None:
-    def work() -> None:
+def test_peak_memory_by_hand(load):
+    def work():
         x = torch.zeros(1000, dtype=torch.float64)  # 8,000 bytes
         y = x + 1  # 16,000
         del x
@@ -46,14 +43,14 @@ def test_peak_memory_by_hand(load) -> None:
     assert load("measure").peak_memory(work) == pytest.approx(16_000, abs=200)
 
 
-def test_a_validations_diagnosis_is_one_pass(load, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_validations_diagnosis_is_one_pass(load, monkeypatch):
     """And the gradient at the source is another. What they take is measured; that they stay few is asserted."""
     task, _ = load("diagnostics").prepared("transformer", pairs=80)
-    calls: list[str] = []
+    calls = []
     for name in ("encode", "decode"):
         method = getattr(task.model, name)
 
-        def counted(*given, name: str = name, method=method):
+        def counted(*given, name=name, method=method):
             calls.append(name)
             return method(*given)
 
@@ -66,14 +63,14 @@ def test_a_validations_diagnosis_is_one_pass(load, monkeypatch: pytest.MonkeyPat
     assert len(task.diagnosed) <= 64
 
 
-def test_the_tables_are_those_of_the_numbers(load) -> None:
+def test_the_tables_are_those_of_the_numbers(load):
     attention, written = load("attention"), json.loads((FOLDER / "attention.json").read_text(encoding="utf-8"))
     page = (FOLDER / "README.md").read_text(encoding="utf-8")
     assert page == load("page").page()
     assert [table["name"] for table in written["tables"]] == [table.__name__ for table in attention.TABLES]
 
 
-def test_costs_are_measured_of_every_site_by_every_process(load, monkeypatch) -> None:
+def test_costs_are_measured_of_every_site_by_every_process(load, monkeypatch):
     cost = load("cost")
     monkeypatch.setattr(cost, "LENGTHS", (16,))
     monkeypatch.setattr(cost, "HEADS", {64: (1, 4)})
@@ -83,7 +80,7 @@ def test_costs_are_measured_of_every_site_by_every_process(load, monkeypatch) ->
     assert list(found) == sites
 
 
-def test_margins_follow_from_the_runs_of_the_first_edition(load) -> None:
+def test_margins_follow_from_the_runs_of_the_first_edition(load):
     """The slope of three arms by hand, and the values that the claims have."""
     margins = load("margins")
     arms = pd.DataFrame(

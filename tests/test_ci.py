@@ -8,7 +8,6 @@ import shutil
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -34,12 +33,12 @@ case "$*" in "-m venv .venv") mkdir -p .venv/bin; cp {python} .venv/bin/python;;
 """
 
 
-def instructions() -> list[tuple[str, str]]:
+def instructions():
     text = (ROOT / "Containerfile").read_text(encoding="utf-8").replace("\\\n", " ")
     return [tuple(line.split(" ", 1)) for line in text.splitlines() if line and not line.startswith("#")]
 
 
-def test_the_commands_of_the_containerfile_run_in_order_in_an_empty_folder(tmp_path: Path) -> None:
+def test_the_commands_of_the_containerfile_run_in_order_in_an_empty_folder(tmp_path):
     """Programs stand in for apt-get and Python, so packages, files, targets and order are tried, no installation."""
     programs, work, log = tmp_path / "bin", tmp_path / "study", tmp_path / "log"
     programs.mkdir()
@@ -77,7 +76,7 @@ def test_the_commands_of_the_containerfile_run_in_order_in_an_empty_folder(tmp_p
     assert all(re.search(part, line) for part, line in zip(wanted, told, strict=True)), told
 
 
-def test_the_workflow_runs_the_checks_on_every_python() -> None:
+def test_the_workflow_runs_the_checks_on_every_python():
     jobs = yaml.safe_load((ROOT / ".github/workflows/tests.yml").read_text(encoding="utf-8"))["jobs"]
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     versions = [one.rpartition(" ")[2] for one in project["classifiers"] if "Python :: 3." in one]
@@ -90,7 +89,7 @@ def test_the_workflow_runs_the_checks_on_every_python() -> None:
     assert jobs["tests"]["env"] == {"PYTHON": "python"}
 
 
-def record(**changes: Any) -> dict[str, Any]:
+def record(**changes):
     scores = {"nll": 1.0, "bleu": 90.0} | changes.pop("scores", {})
     tree = {"config_hash": "ab", "seed": 1, "data": {"files": {"test": "ab"}}, "protocol": 2}
     tree |= {"diagnostics": {"cross": [{"entropy": [0.5]}], "gradients": {"start": {"norm": 0.1563}}}}
@@ -112,16 +111,14 @@ def record(**changes: Any) -> dict[str, Any]:
         ({"model": {"parameters": 11}}, ["parameters: expected 10, got 11"]),
     ],
 )
-def test_a_rerun_may_differ_by_the_processor_after_the_first_update_alone(
-    changes: dict[str, Any], said: list[str]
-) -> None:
+def test_a_rerun_may_differ_by_the_processor_after_the_first_update_alone(changes, said):
     audit = runpy.run_path(str(ROOT / ".ci" / "audit.py"))
     found = list(audit["differing"](record(), record(**changes), {("test", "nll"): 0.1, ("test", "bleu"): 0.5}))
     assert len(found) == len(said)
     assert all(line.startswith(start) for line, start in zip(found, said, strict=True))
 
 
-def test_a_rerun_on_the_same_instructions_has_to_be_equal() -> None:
+def test_a_rerun_on_the_same_instructions_has_to_be_equal():
     audit, told = runpy.run_path(str(ROOT / ".ci" / "audit.py")), {"provenance": {"instructions": "AVX512"}}
     assert "bit for bit" in next(audit["differing"](record(**told), record(**told), {}))
     assert list(audit["differing"](record(**told), record(provenance={"instructions": "AVX2"}), {})) == []

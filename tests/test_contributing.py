@@ -1,6 +1,5 @@
 """The patch of the guide applies to this tree, and its score is whole."""
 
-import os
 import re
 import shutil
 import subprocess
@@ -8,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from processes import output_of
 
 ROOT = Path(__file__).parents[1]
 GUIDE = (ROOT / "docs/adding-a-mechanism.md").read_text(encoding="utf-8")
@@ -45,7 +45,7 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *chosen]))
 
 
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
-def test_the_patch_of_the_guide_adds_a_whole_score(tmp_path: Path) -> None:
+def test_the_patch_of_the_guide_adds_a_whole_score(tmp_path):
     (diff,) = re.findall(r"```diff\n(.*?)```", GUIDE, re.DOTALL)
     sweeps = re.findall(r"^\+\+\+ b/(sweeps/\S+)", diff, re.MULTILINE)
     assert sweeps
@@ -53,13 +53,5 @@ def test_the_patch_of_the_guide_adds_a_whole_score(tmp_path: Path) -> None:
     for part in COPIED:
         shutil.copytree(ROOT / part, tmp_path / part, ignore=shutil.ignore_patterns("__pycache__"))
     subprocess.run(["git", "apply", "-"], input=diff, text=True, check=True, cwd=tmp_path)
-    ran = subprocess.run(
-        [sys.executable, "-c", CHECKS],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "20 passed" in ran.stdout, "20 sites"
+    said = output_of(sys.executable, "-c", CHECKS, cwd=tmp_path, PYTHONPATH=str(tmp_path))
+    assert "20 passed" in said, "20 sites"

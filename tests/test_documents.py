@@ -36,7 +36,7 @@ class Command(NamedTuple):
     line: str
 
     @property
-    def words(self) -> list[str]:
+    def words(self):
         """The words of the command, without comment and without variables before it."""
         found = shlex.split(self.line, comments=True)
         while found and re.fullmatch(r"[A-Z_]+=.*", found[0]) and found[0] != "make":
@@ -54,7 +54,7 @@ COMMANDS = [
 
 
 @pytest.fixture
-def parse_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def parse_only(monkeypatch, tmp_path):
     """Verbs end when their arguments are parsed; `study train` ends when its experiment is built."""
     parse = argparse.ArgumentParser.parse_args
 
@@ -72,14 +72,14 @@ def parse_only(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def check(verb: list[str]) -> None:
+def check(verb):
     """Check the arguments of a verb; a sweep file that is named is there."""
     assert main(verb) in (0, PARSED), verb
     assert all((ROOT / word).is_file() for word in verb if word.startswith("sweeps/"))
 
 
 @pytest.mark.parametrize("page", TEXTS)
-def test_commands_are_commands(page: str, parse_only: None) -> None:
+def test_commands_are_commands(page, parse_only):
     targets = set(re.findall(r"^([a-z ]+):.*## ", (ROOT / "Makefile").read_text(encoding="utf-8"), flags=re.MULTILINE))
     targets = {name for group in targets for name in group.split()}
     for command in (command for command in COMMANDS if command.page == page):
@@ -101,10 +101,10 @@ def test_commands_are_commands(page: str, parse_only: None) -> None:
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def trained(tmp_path_factory):
     """A tiny run under the identities of the documents."""
     folder = tmp_path_factory.mktemp("documents")
-    small = {"data.train_pairs": 200, "data.test_pairs": 8, "model.width": 8, "training.steps": 1}
+    small = {"data.train_pairs": 200, "data.test_pairs": 20, "model.width": 8, "training.steps": 1}
     small |= {"decoding.beam": 1, "trainer.threads": 1, "trainer.device": "cpu"}
     run(experiment_from(small), folder / "runs" / "tiny", lambda line: None)
     for name in {found for command in COMMANDS for found in ID.findall(command.line)}:
@@ -116,7 +116,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("verb", REAL)
-def test_commands_run(verb: str, trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_run(verb, trained, monkeypatch):
     monkeypatch.chdir(trained)
     lines = dict.fromkeys(tuple(one.words[1:]) for one in COMMANDS if one.words[:2] == ["study", verb])
     assert lines
@@ -127,7 +127,7 @@ def test_commands_run(verb: str, trained: Path, monkeypatch: pytest.MonkeyPatch)
                 assert Path(line[line.index(option) + 1]).exists()
 
 
-def test_the_runs_of_the_documents_are_declared_by_sweeps_or_made_by_commands() -> None:
+def test_the_runs_of_the_documents_are_declared_by_sweeps_or_made_by_commands():
     declared = {cell.id for path in (ROOT / "sweeps").glob("*.yaml") for cell in load(path).runnable}
     made = experiment_id(experiment_from({"model.family": "transformer", "training.steps": 800}))
     named = {found for text in TEXTS.values() for found in ID.findall(text)}
@@ -139,13 +139,13 @@ def test_the_runs_of_the_documents_are_declared_by_sweeps_or_made_by_commands() 
     assert local <= quick | {made}
 
 
-def slug(heading: str) -> str:
+def slug(heading):
     """The anchor of a heading, as GitHub and mkdocs make it."""
     return re.sub(r"\s", "-", re.sub(r"[^\w\s-]", "", heading.lower().strip()))
 
 
 @pytest.mark.parametrize("page", [*TEXTS, "results/README.md"])
-def test_links_lead_somewhere(page: str) -> None:
+def test_links_lead_somewhere(page):
     text = re.sub(r"```.*?```", "", (ROOT / page).read_text(encoding="utf-8"), flags=re.DOTALL)
     for target in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"<!--.*?-->", "", text)):
         assert not target.startswith("http"), "links to other servers are not checked"
@@ -157,7 +157,7 @@ def test_links_lead_somewhere(page: str) -> None:
             assert anchor in {slug(heading) for heading in headings}, target
 
 
-def test_the_site_has_every_page() -> None:
+def test_the_site_has_every_page():
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
     leaves = re.findall(r"[\w-]+\.(?:md|ipynb)", yaml.safe_dump(site["nav"]))
     assert sorted(leaves) == sorted(path.name for kind in ("md", "ipynb") for path in (ROOT / "docs").glob(f"*.{kind}"))
@@ -165,14 +165,14 @@ def test_the_site_has_every_page() -> None:
     assert {*index, "README.md"} == {leaf for leaf in leaves if leaf.endswith(".md")}
 
 
-def test_the_tree_of_the_readme_is_that_of_the_package() -> None:
+def test_the_tree_of_the_readme_is_that_of_the_package():
     tree = re.search(r"```\n(study/.*?)```", README, re.DOTALL)
     listed = set(re.findall(r"^  (\w+)/ ", tree[1], flags=re.MULTILINE))
     assert listed == {path.parent.name for path in (ROOT / "study").glob("*/__init__.py")}
     assert all((ROOT / name).is_dir() for name in re.findall(r"\b(\w+)/", tree[1].splitlines()[-1]))
 
 
-def test_the_map_of_the_code_names_what_is_there() -> None:
+def test_the_map_of_the_code_names_what_is_there():
     text = TEXTS["docs/how-it-works.md"]
     assert text.count("\n") <= 100
     names = set(re.findall(r"`((?:study|tests)/[\w/]+\.\w+)`", text))
@@ -184,7 +184,7 @@ def test_the_map_of_the_code_names_what_is_there() -> None:
     assert packages <= set(re.findall(r"`(\w+)`", text.split("## Which package")[1].split("## Where")[0]))
 
 
-def test_the_example_by_hand_is_what_the_records_say() -> None:
+def test_the_example_by_hand_is_what_the_records_say():
     text = TEXTS["docs/statistics.md"].split("<!-- worked -->")[1].split("<!-- end -->")[0]
     rows = re.findall(r"^\| (\d) \| ([\d.]+) \| ([\d.]+) \| \S+ \|$", text, flags=re.MULTILINE)
     arms = re.findall(r"`(grammar-recurrent-\w+-[0-9a-f]{8})-s1`", text)

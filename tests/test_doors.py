@@ -47,12 +47,12 @@ for name in sys.argv[1:]:
 
 
 @cache
-def nodes_of(path: Path) -> list[ast.AST]:
+def nodes_of(path):
     return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
 
 
 @cache
-def imports(path: Path) -> set[str]:
+def imports(path):
     """Every module that a file names, `from study import x` as study.x."""
     nodes = nodes_of(path)
     plain = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
@@ -61,7 +61,7 @@ def imports(path: Path) -> set[str]:
     return plain | {f"{node.module}.{alias.name}" for node in of for alias in node.names}
 
 
-def test_a_room_imports_only_what_its_doors_open_to() -> None:
+def test_a_room_imports_only_what_its_doors_open_to():
     for file, path in FILES.items():
         if file.parts[1] != "__init__":
             rooms = {name.split(".")[1] for name in imports(path) if name.startswith("study.")}
@@ -70,7 +70,7 @@ def test_a_room_imports_only_what_its_doors_open_to() -> None:
             assert not strange, f"{file} imports {strange}"
 
 
-def test_no_modules_import_each_other() -> None:
+def test_no_modules_import_each_other():
     """Modules that import nothing, or that nothing imports, are taken off until only cycles are left."""
     names = {str(file).replace("/", ".").removesuffix(".__init__"): path for file, path in FILES.items()}
     left = {}
@@ -85,17 +85,17 @@ def test_no_modules_import_each_other() -> None:
     assert not left, f"cycles of imports: {', '.join(left)}"
 
 
-def test_wandb_is_imported_in_five_files() -> None:
+def test_wandb_is_imported_in_five_files():
     users = {str(file) for file, path in FILES.items() if any(n.split(".")[0] == "wandb" for n in imports(path))}
     assert users == set(WANDB)
 
 
-def test_reports_need_neither_torch_nor_wandb() -> None:
+def test_reports_need_neither_torch_nor_wandb():
     light = [str(f).replace("/", ".") for f in FILES if f.parts[1] not in WITH_TORCH and str(f) != WANDB[1]]
     subprocess.run([sys.executable, "-c", BLOCKED, *light], check=True, cwd=ROOT)
 
 
-def test_analysis_and_claims_read_records_in_one_module() -> None:
+def test_analysis_and_claims_read_records_in_one_module():
     call = re.compile(r"\b(records\.read|Store)\(")
     readers = {str(file) for file, path in FILES.items() if call.search(path.read_text(encoding="utf-8"))}
     assert {name for name in readers if name.split("/")[1] in ("analysis", "claims")} == {"study/analysis/runs"}

@@ -14,7 +14,7 @@ from study import files
 from study.errors import InputError
 
 
-def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
+def test_a_file_is_replaced_whole(tmp_path):
     target = tmp_path / "deep" / "target"
     files.write(target, "old")
     files.write(target, "né")
@@ -29,7 +29,7 @@ def test_a_file_is_replaced_whole(tmp_path: Path) -> None:
     assert not files.leftovers(target.parent)
 
 
-def test_nothing_is_written_through_a_link_or_into_a_pipe(tmp_path: Path) -> None:
+def test_nothing_is_written_through_a_link_or_into_a_pipe(tmp_path):
     victim, link = tmp_path / "victim", tmp_path / "link"
     victim.write_text("mine")
     link.symlink_to(victim)
@@ -47,7 +47,7 @@ def test_nothing_is_written_through_a_link_or_into_a_pipe(tmp_path: Path) -> Non
     assert not files.leftovers(tmp_path)
 
 
-def test_reading_has_limits(tmp_path: Path) -> None:
+def test_reading_has_limits(tmp_path):
     (tmp_path / "file").write_bytes(b"12345")
     assert files.read(tmp_path / "file", 5) == b"12345"
     os.mkfifo(tmp_path / "pipe")
@@ -61,7 +61,7 @@ def test_reading_has_limits(tmp_path: Path) -> None:
             files.read(path, 4)
 
 
-def test_links_are_followed_only_above_the_folder(tmp_path: Path) -> None:
+def test_links_are_followed_only_above_the_folder(tmp_path):
     (tmp_path / "run" / "maps").mkdir(parents=True)
     (tmp_path / "run" / "maps" / "one").write_text("1")
     (tmp_path / "secret").write_text("s")
@@ -82,7 +82,7 @@ READERS = {"json": files.read_json, "text": files.read_text, "parquet": files.re
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+def whole(tmp_path_factory):
     """A valid file of each kind."""
     path = tmp_path_factory.mktemp("whole") / "file"
     table = pd.DataFrame({"id": ["a-s1", "b-s1"] * 20, "value": [0.5, None] * 20, "subset": [None, "x"] * 20})
@@ -92,9 +92,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data(), kind=st.sampled_from(sorted(READERS)))
-def test_any_bytes_give_a_value_or_a_line(
-    tmp_path: Path, whole: dict[str, bytes], data: st.DataObject, kind: str
-) -> None:
+def test_any_bytes_give_a_value_or_a_line(tmp_path, whole, data, kind):
     content = bytearray(whole[kind])
     how = data.draw(st.sampled_from(["random", "truncated", "flipped"]))
     if how == "random":
@@ -114,7 +112,7 @@ def test_any_bytes_give_a_value_or_a_line(
     assert not said or (said.startswith(f"{path}: ") and "\n" not in said)
 
 
-def test_a_table_that_claims_too_much_is_refused(tmp_path: Path) -> None:
+def test_a_table_that_claims_too_much_is_refused(tmp_path):
     path = tmp_path / "table.parquet"
     pd.DataFrame({"a": ["same"] * 100_000}).to_parquet(path)
     assert path.stat().st_size < 5_000

@@ -13,6 +13,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from processes import output_of
 
 from study.__main__ import EXTRAS, main
 from study.errors import INSTALL
@@ -28,7 +29,7 @@ ROOT = Path(__file__).parents[1]
         ({"3.11": 1}, "PYTHON: expected Python 3.11 to 3.14 with venv, got none. Install"),
     ],
 )
-def test_make_takes_the_newest_python_that_works(there: dict[str, int], expected: str, tmp_path: Path) -> None:
+def test_make_takes_the_newest_python_that_works(there, expected, tmp_path):
     for version, status in there.items():
         program = tmp_path / f"python{version}"
         program.write_text(f'#!/bin/sh\necho "${{0##*/}} $*" >&2\nexit {status}\n', encoding="ascii")
@@ -46,7 +47,7 @@ def test_make_takes_the_newest_python_that_works(there: dict[str, int], expected
     assert ran.returncode == (0 if "venv .venv" in expected else 2)
 
 
-def test_a_verb_names_the_extra_that_it_lacks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture) -> None:
+def test_a_verb_names_the_extra_that_it_lacks(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "typst", None)
     monkeypatch.chdir(ROOT)
     assert main(["reproduce", "paper"]) == 2
@@ -56,7 +57,7 @@ def test_a_verb_names_the_extra_that_it_lacks(monkeypatch: pytest.MonkeyPatch, c
     assert set(EXTRAS.values()) <= set(extras)
 
 
-def test_every_locked_version_has_hashes() -> None:
+def test_every_locked_version_has_hashes():
     lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
     locked = [line for line in lines if not line.startswith("#")]
     assert [line for line in locked if not re.fullmatch(r"[\w.-]+==[\w.]+", line)] == []
@@ -76,9 +77,7 @@ def test_every_locked_version_has_hashes() -> None:
         ("own_thing", "b" * 64, 0, "own-thing: not in requirements.hashes"),
     ],
 )
-def test_installed_files_are_compared_with_their_hashes(
-    name: str, digest: str, status: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture
-) -> None:
+def test_installed_files_are_compared_with_their_hashes(name, digest, status, told, tmp_path, capsys):
     locked = tmp_path / "requirements.hashes"
     locked.write_text(f"numpy==2.0 \\\n    --hash=sha256:{'a' * 64}\n", encoding="utf-8")
     checkout = {"metadata": {"name": "attention-ablation"}, "download_info": {"dir_info": {"editable": True}}}
@@ -95,6 +94,7 @@ method: grid
 metric: {name: test/exact, goal: maximize}
 parameters:
   model.attention.score: {values: [dot, additive]}
+  data.name: {value: graph}
   data.train_pairs: {value: 60}
   data.test_pairs: {value: 4}
   model.width: {value: 8}
@@ -110,7 +110,7 @@ claims:
     type: superiority
     questions:
       - sweep: mine.yaml
-        asked: [grammar/recurrent]
+        asked: [graph/recurrent]
         metric: test/exact
         margin: 2.5
         contrasts: [{arm: {model.attention.score: additive}, baseline: {model.attention.score: dot}}]
@@ -128,9 +128,9 @@ def told(words, status=0):
 print(study.__file__)
 assert told("report mine.yaml")
 assert "not decided" in told("claims --runs runs --claims mine.claims.yaml")
-assert "not yet run" in told("claims --runs runs")
+assert "not yet run" in told("claims 1 --runs runs")
 assert told("ls sweeps").count("study/sweeps/") > 40
-assert told("ls runs").count("grammar-recurrent") == 2
+assert told("ls runs").count("graph-recurrent") == 2
 for words in ("sweep quickstart --dry-run", "sweep sweeps/quickstart.yaml --dry-run", "sweep quickstart --status"):
     assert "quickstart" in told(words)
 assert "got grammar-recurrent-dot-c61874e4-s1, which has none" in told("show quickstart/1", 2)
@@ -146,49 +146,38 @@ for words in ("train --seed 3", "explain", "translate mine hallo"):
 """
 
 
-def test_a_wheel_works_in_an_empty_folder(tmp_path: Path) -> None:
+def test_a_wheel_works_in_an_empty_folder(tmp_path):
     """Also beside a study.py, and without the sweeps, results and git of a checkout."""
     source, site, empty = (tmp_path / name for name in ("source", "site", "empty"))
     shutil.copytree(ROOT / "study", source / "study", ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     offline = (
-        "--quiet",
-        "--no-deps",
-        "--no-index",
-        "--no-build-isolation",
-        "--no-compile",
-        "--disable-pip-version-check",
+        "-m pip install --quiet --no-deps --no-index --no-build-isolation --no-compile --disable-pip-version-check"
     )
-    subprocess.run([sys.executable, "-m", "pip", "install", *offline, "--target", site, source], check=True)
+    subprocess.run([sys.executable, *offline.split(), "--target", site, source], check=True)
     assert (site / "study" / "py.typed").is_file()
     empty.mkdir()
     (empty / "study.py").write_text("raise SystemExit('not the package')", encoding="ascii")
     (empty / "mine.yaml").write_text(SWEEP, encoding="utf-8")
     (empty / "mine.claims.yaml").write_text(CLAIMS, encoding="utf-8")
 
-    def run(*words: str | Path) -> str:
-        env = {**os.environ, "PYTHONPATH": str(site), "WANDB_MODE": "disabled"}
-        options = {"env": env, "cwd": empty, "capture_output": True, "text": True, "check": False}
-        ran = subprocess.run([sys.executable, *words], **options)
-        assert ran.returncode == 0, ran.stdout + ran.stderr
-        return ran.stdout
-
-    assert "2 of 2 runs done" in run(site / "bin" / "study", "sweep", "mine.yaml")
-    told = run("-P", "-c", VERBS)
+    there = {"cwd": empty, "PYTHONPATH": str(site)}
+    assert "2 of 2 runs done" in output_of(sys.executable, site / "bin" / "study", "sweep", "mine.yaml", **there)
+    told = output_of(sys.executable, "-P", "-c", VERBS, **there)
     assert told.startswith(str(site))
     assert {path.name for path in empty.iterdir()} == {"study.py", "mine.yaml", "mine.claims.yaml", "runs"}
     assert len(list((empty / "runs").glob("*/record.json"))) == 2
     assert (empty / "runs" / "report" / "mine" / "table.csv").is_file()
 
 
-def elsewhere(names: list[str]) -> None:
+def elsewhere(names):
     """Import modules, then again without what other systems lack; other packages guard their own imports."""
     for name in names:
         importlib.import_module(name)
     for name in [name for name in sys.modules if name.split(".")[0] == "study"]:
         del sys.modules[name]
-    sys.modules |= dict.fromkeys(("fcntl", "resource"))  # type: ignore[arg-type]
+    sys.modules |= dict.fromkeys(("fcntl", "resource"))
     if hasattr(os, "sched_getaffinity"):
         del os.sched_getaffinity
     for name in names:
@@ -196,7 +185,7 @@ def elsewhere(names: list[str]) -> None:
     assert importlib.import_module("study.sweep.resources").here().cores >= 1
 
 
-def test_modules_import_where_linux_has_more() -> None:
+def test_modules_import_where_linux_has_more():
     """In a fork, which has imported other packages already."""
     files = [path for path in (ROOT / "study").rglob("*.py") if path.name != "__main__.py"]
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in files]
@@ -207,8 +196,12 @@ def test_modules_import_where_linux_has_more() -> None:
     assert child.exitcode == 0
 
 
+SIZES = '"train_pairs": 4000, "test_pairs": 200', '"train_pairs": 200, "test_pairs": 20'
+"""Sizes of the notebook, and those of a corpus that other tests have made."""
+
+
 @pytest.mark.parametrize("name", ["compare-two-scores", "rebuild-a-table"])
-def test_the_notebooks_run(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_notebooks_run(name, tmp_path, monkeypatch):
     """In this process, cell after cell: they have no commands of Jupyter."""
     path = ROOT / "docs" / f"{name}.ipynb"
     assert path.stat().st_size < 300_000
@@ -219,8 +212,8 @@ def test_the_notebooks_run(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
         (tmp_path / part).symlink_to(ROOT / part, target_is_directory=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("STUDY_NOTEBOOK_STEPS", "1")
-    monkeypatch.setenv("WANDB_MODE", "disabled")
-    names: dict[str, object] = {}
+    names = {}
     for cell in cells:
         if cell["cell_type"] == "code":
-            exec("".join(cell["source"]), names)
+            small = "".join(cell["source"]).replace(*SIZES)
+            exec(small, names)

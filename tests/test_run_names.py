@@ -4,7 +4,6 @@ import os
 
 import pytest
 
-from study.__main__ import main
 from study.errors import InputError
 from study.run_names import find, model_of
 from study.store import Store
@@ -12,7 +11,7 @@ from study.store import Store
 PUBLISHED = "grammar-recurrent-dot-c61874e4"
 
 
-def test_a_run_has_many_names_and_own_runs_come_first(tiny, monkeypatch):
+def test_a_run_has_many_names_and_own_runs_come_first(tiny):
     made = {name: tiny.write(name, 1, 80.0) for name in ("dot", "bilinear")}
     dot, bilinear = made.values()
     names = {path: path.parent.name for path in made.values()}
@@ -34,7 +33,7 @@ def test_a_run_has_many_names_and_own_runs_come_first(tiny, monkeypatch):
     assert find("quickstart/9", tiny.runs)[0].folder == tiny.runs
 
 
-def test_a_name_that_fits_no_run_or_several_is_one_line_with_the_nearest_ids(tiny, capsys):
+def test_a_name_that_fits_no_run_or_several_is_one_line_with_the_nearest_ids(tiny, refused):
     dot, bilinear = tiny.write("dot", 1, 80.0), tiny.write("bilinear", 1, 70.0)
     (tiny.runs / "half").mkdir()
     runs = ["--runs", str(tiny.runs)]
@@ -50,19 +49,16 @@ def test_a_name_that_fits_no_run_or_several_is_one_line_with_the_nearest_ids(tin
     }.items():
         with pytest.raises(InputError, match=problem):
             find(given, tiny.runs / "none" if given == "last" else tiny.runs)
-        assert main(["show", given, *(["--runs", "none"] if given == "last" else runs)]) == 2
-        assert capsys.readouterr().err.count("\n") == 1
+        refused("show", given, *(["--runs", "none"] if given == "last" else runs))
 
 
 @pytest.mark.parametrize("verb", ["translate", "compare"])
-def test_a_run_without_a_model_is_named_with_the_command_that_makes_one(tiny, capsys, verb):
+def test_a_run_without_a_model_is_named_with_the_command_that_makes_one(tiny, refused, verb):
     path = tiny.write("dot", 1, 80.0)
-    assert main([verb, path.parent.name, "Der Hund", "--runs", str(tiny.runs)]) == 2
-    said = capsys.readouterr().err
+    said = refused(verb, path.parent.name, "Der Hund", "--runs", tiny.runs)
     assert "expected a run with a model" in said
     assert f"`study rerun {path.parent.name}`" in said
-    assert main(["prune", f"{PUBLISHED}-s1", "--runs", str(tiny.runs)]) == 2
-    assert "`study rerun" in capsys.readouterr().err
+    assert "`study rerun" in refused("prune", f"{PUBLISHED}-s1", "--runs", tiny.runs)
     bad = tiny.write("dot", 2, 0.0, status="diverged")
     with pytest.raises(InputError, match="got one that diverged"):
         model_of(Store(tiny.runs), bad.parent.name)

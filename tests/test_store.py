@@ -5,23 +5,13 @@ import json
 from pathlib import Path
 
 import pytest
+from tiny_sweep import MAP
 
 from study import files, records
 from study.errors import InputError
 from study.publish import tables
 from study.records import Record, Score
 from study.store import Store
-
-MAP = {
-    "site": "cross",
-    "layer": 0,
-    "head": None,
-    "source": ["a", "b"],
-    "target": ["x"],
-    "weights": [[0.25, 0.75]],
-    "gold": [[1, 0]],
-}
-
 
 FILES = ("test.hyp.txt", "test.nll.txt", "attention.json")
 HISTORY = [
@@ -93,9 +83,8 @@ def test_frames_of_working_and_published_runs_agree(published, working):
         assert ours.astype(object).where(ours.notna(), None).values.tolist() == (
             theirs.astype(object).where(theirs.notna(), None).values.tolist()
         )
-    assert {name: published.runs[name].tolist() for name in ("id", "arm", "seed", "training.steps", "config_hash")} == {
-        name: working.runs[name].tolist() for name in ("id", "arm", "seed", "training.steps", "config_hash")
-    }
+    for name in ("id", "arm", "seed", "training.steps", "config_hash"):
+        assert published.runs[name].tolist() == working.runs[name].tolist()
     assert [list(labels) for labels in published.runs.labels] == [[f"arm of {record(1).id}"], []]
 
 
@@ -131,8 +120,10 @@ def test_published_records_and_files_are_those_that_runs_wrote():
 
 def test_what_a_stranger_may_write_beside_a_record(working):
     name = record(1).id
-    (working.folder / name / "attention.json").write_text(json.dumps(MAP | {"weights": [[10**300, 0.75]]}))
-    assert [type(weight) for weight in working.attention(name)["weights"][0]] == [float, float]
+    (working.folder / name / "attention.json").write_text(
+        json.dumps(MAP | {"weights": [[10**300, 0.75, 0], [0, 0, 1]]})
+    )
+    assert [type(weight) for weight in working.attention(name)["weights"][0]] == [float] * 3
     (working.folder / name / "test.hyp.txt").write_bytes(b"\xff\xfe")
     with pytest.raises(InputError, match=r"test\.hyp\.txt: expected UTF-8"):
         working.hypotheses(name, "test")

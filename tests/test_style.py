@@ -12,7 +12,7 @@ KINDS = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 
 
 @pytest.mark.parametrize("folder", ["study", "tests", "benchmarks"])
-def test_docstrings_begin_with_a_verb_or_a_noun(folder: str) -> None:
+def test_docstrings_begin_with_a_verb_or_a_noun(folder):
     found = [
         f"{path.relative_to(ROOT).as_posix()}: {text[:60]}"
         for path in sorted((ROOT / folder).rglob("*.py"))

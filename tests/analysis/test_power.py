@@ -1,7 +1,6 @@
 """Numbers of seeds: values of textbooks and of the noncentral t, a simulation, and what `study plan` reads."""
 
 import math
-from pathlib import Path
 
 import pytest
 from scipy import stats
@@ -14,7 +13,7 @@ from study.files import CHECKOUT
 SCORES = CHECKOUT / "sweeps" / "scores.yaml"
 
 
-def test_power_is_that_of_the_noncentral_t_and_seeds_those_of_cohens_table() -> None:
+def test_power_is_that_of_the_noncentral_t_and_seeds_those_of_cohens_table():
     shift, df = 1.5 * math.sqrt(6 / 2), 10
     one_sided = stats.nct.sf(stats.t.ppf(0.95, df), df, shift)
     assert power.power("non-inferiority", 1.5, 6) == pytest.approx(one_sided)
@@ -29,7 +28,7 @@ def test_power_is_that_of_the_noncentral_t_and_seeds_those_of_cohens_table() -> 
     assert {effect: power.seeds_for("superiority", effect) for effect in cohen} == cohen
 
 
-def test_a_spread_by_hand() -> None:
+def test_a_spread_by_hand():
     found = power.spread([[1, 2, 3], [2, 4, 6]])
     assert found.sd == pytest.approx(math.sqrt((1 + 4) / 2))
     assert found.ends == pytest.approx((1, 2))
@@ -38,21 +37,19 @@ def test_a_spread_by_hand() -> None:
     assert power.spread([[1, 2, 3]]).correlation is None
 
 
-def test_a_plan_from_flags(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_plan_from_flags(printed):
     plan = ["plan", str(SCORES), "--margin", "1", "--sd", "1", "--paired"]
-    assert main([*plan, "--correlation", "0.5"]) == 0
-    assert capsys.readouterr().out.splitlines()[0] == "margin 1, power 0.8, paired by seed, 9 contrasts"
+    assert printed(*plan, "--correlation", "0.5").splitlines()[0] == "margin 1, power 0.8, paired by seed, 9 contrasts"
     assert main(plan) == 2
 
 
-def test_a_plan_reads_validation_scores_alone(monkeypatch: pytest.MonkeyPatch, capsys, tmp_path: Path) -> None:
+def test_a_plan_reads_validation_scores_alone(monkeypatch, printed, tmp_path):
     read, values = set(), Runs.values
     monkeypatch.setattr(
         Runs, "values", lambda runs, arm, measure: read.add(measure.metric) or values(runs, arm, measure)
     )
     monkeypatch.chdir(tmp_path)
-    assert main(["plan", str(SCORES), "--margin", "2.5"]) == 0
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed("plan", SCORES, "--margin", "2.5").splitlines()
     assert read == {"valid/exact"}
     assert len(lines) <= 15
     assert lines[0].startswith("valid/exact on grammar/recurrent: 10 arms with 5 seeds in ")

@@ -31,9 +31,8 @@ def test_the_share_of_heads_that_cost_more():
     values = {None: 40.0, "without cross 0 0": 35.0, "without cross 0 1": 39.4, "without cross 0 2": 39.6}
     shares = [Measure("test/bleu", costing).of(values) for costing in (1.0, 0.5, 0.25)]
     assert shares == pytest.approx([100 / 3, 200 / 3, 100])
-    assert (
-        Measure("test/nll", 1.0).of({subset: -value for subset, value in values.items()}) == shares[0]
-    )  # less is better
+    negative = {subset: -value for subset, value in values.items()}
+    assert Measure("test/nll", 1.0).of(negative) == shares[0], "less is better"
     with pytest.raises(KeyError):
         Measure("test/bleu", 1.0).of({None: 40.0})
 

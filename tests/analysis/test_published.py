@@ -14,12 +14,12 @@ RESULTS = CHECKOUT / "results"
 
 
 @cache
-def runs() -> Runs:
+def runs():
     return Runs(RESULTS, CHECKOUT / "sweeps")
 
 
 @pytest.mark.parametrize("name", ["heads_alone", "pruning", "symmetry"])
-def test_the_table_of_a_sweep_is_made_again(name: str) -> None:
+def test_the_table_of_a_sweep_is_made_again(name):
     """Prunings without a comparison, with one, and corpora without BLEU."""
     table = compared(runs().spec(name), runs()).table
     assert table.csv() == (RESULTS / "tables" / f"{name}.csv").read_text(encoding="utf-8")
@@ -27,14 +27,14 @@ def test_the_table_of_a_sweep_is_made_again(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", agreement.PAIRS)
-def test_the_agreement_of_two_sweeps_is_made_again(name: str) -> None:
+def test_the_agreement_of_two_sweeps_is_made_again(name):
     for stem, table in agreement.compare(runs(), name).items():
         assert table.csv() == (RESULTS / "tables" / f"{stem}.csv").read_text(encoding="utf-8")
         assert table.markdown() == (RESULTS / "tables" / f"{stem}.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_the_points_of_a_figure_are_made_again(name: str) -> None:
+def test_the_points_of_a_figure_are_made_again(name):
     points = FIGURES[name].points(runs(), *map(runs().spec, FIGURES[name].sweeps))
     expected = (RESULTS / "figures" / f"{name}.csv").read_text(encoding="utf-8")
     assert points.to_csv(index=False, lineterminator="\n") == expected

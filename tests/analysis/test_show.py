@@ -2,6 +2,7 @@ import json
 import re
 
 import pytest
+from tiny_sweep import MAP
 
 from study.analysis.run_text import configuration
 from study.attention_map import SHADES, cells
@@ -12,19 +13,8 @@ from study.errors import InputError
 from study.records import ModelFacts, Score
 from study.store import Store
 
-MAP = {
-    "site": "cross",
-    "layer": 0,
-    "head": None,
-    "source": ["ein", "Hund", "</s>"],
-    "target": ["a", "dog"],
-    "weights": [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]],
-    "gold": [[0, 0], [1, 1]],
-    "text": {"source": "ein Hund", "target": "a dog"},
-}
 
-
-def test_a_run_as_text_and_picture(tiny, capsys):
+def test_a_run_as_text_and_picture(tiny, printed):
     sizes = ModelFacts(parameters=12345, parameters_attention=678, flops_per_token=90123)
     cell = tiny.cells["score=bilinear", 1]
     record = tiny.record(cell, 70.0)
@@ -35,8 +25,7 @@ def test_a_run_as_text_and_picture(tiny, capsys):
     path = tiny.write("bilinear", 1, 70.0, model=sizes, scores=scores, resources=took)
     (path.parent / "attention.json").write_text(json.dumps(MAP))
     png = path.parent / "pictures" / "run.png"
-    assert main([path.parent.name, "--runs", str(tiny.runs), "--plot", str(png)]) == 0
-    said = capsys.readouterr().out
+    said = printed("show", path.parent.name, "--runs", tiny.runs, "--plot", png)
     assert "model.attention.cross.score  bilinear   (default dot)" in said
     assert "null" not in said
     assert "12,345 parameters, 678 of them attention's; 90,123 FLOPs per target token" in said
@@ -59,12 +48,11 @@ def test_a_run_as_text_and_picture(tiny, capsys):
     assert png.read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_published_run_has_its_map_beside_it(tiny, capsys):
+def test_a_published_run_has_its_map_beside_it(tiny, printed):
     tiny.write("dot", 1, 80.0, published=True, files={"attention.json": json.dumps(MAP).encode()})
     identity = tiny.cells["score=dot", 1].id
     for name in (identity, identity.removesuffix("-s1")):
-        assert main([name, "--runs", str(tiny.runs)]) == 0
-        assert "  dog    ▒•▒▒" in capsys.readouterr().out
+        assert "  dog    ▒•▒▒" in printed("show", name, "--runs", tiny.runs)
     for verb in (main, report):
         argv = ["--runs", str(tiny.runs / "elsewhere")]
         given = {main: [identity], report: [str(tiny.spec.path)]}.get(verb, [])

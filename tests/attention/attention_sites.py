@@ -1,12 +1,8 @@
 """Small sites in float64 with sizes that are told apart: what the tests of mechanisms and of identities share."""
 
-from __future__ import annotations
-
 import torch
-from torch import Tensor
 
-from study.attention import Attention, AttentionCall, Lengths, View
-from study.attention.positions import Positions
+from study.attention import Attention, Lengths, View
 from study.config import Attention as Config
 from study.models import initialise
 
@@ -15,16 +11,9 @@ DQ, DK = 33, 39  # 3 · 11 and 3 · 13, so that raw maps slice evenly and unequa
 LENGTHS = Lengths(longest=31, typical=37)
 
 
-def site(
-    query: int = DQ,
-    memory: int = DK,
-    lengths: Lengths = LENGTHS,
-    layer: int = 1,
-    positions: Positions | None = None,
-    **fields: object,
-) -> Attention:
+def site(query=DQ, memory=DK, lengths=LENGTHS, layer=1, positions=None, **fields):
     """An initialised site in float64 whose biases are not 0."""
-    config = Config(**{"heads": H, **fields}).resolved(query, memory)  # type: ignore[arg-type]
+    config = Config(**{"heads": H, **fields}).resolved(query, memory)
     attention = Attention(config, query, memory, lengths, layer, positions)
     initialise(attention, 1)
     with torch.no_grad():
@@ -34,7 +23,7 @@ def site(
     return attention.double()
 
 
-def inputs(query: int = DQ, memory: int = DK, queries: int = L, slots: int = S) -> tuple[Tensor, Tensor, Tensor]:
+def inputs(query=DQ, memory=DK, queries=L, slots=S):
     """Queries, states and a mask with padding."""
     generator = torch.Generator().manual_seed(0)
     mask = torch.ones(B, slots, dtype=torch.bool)
@@ -43,24 +32,23 @@ def inputs(query: int = DQ, memory: int = DK, queries: int = L, slots: int = S) 
     return asked, torch.randn(B, slots, memory, generator=generator, dtype=torch.float64), mask
 
 
-def view(mask: Tensor, queries: int = L, start: int = 0) -> View:
+def view(mask, queries=L, start=0):
     """Every slot that is not padding, for queries from position `start` on."""
     return View(mask[:, None, None], torch.arange(start, start + queries))
 
 
-def seen(attention: Attention, query: Tensor, states: Tensor, mask: Tensor, sight: View | None = None) -> AttentionCall:
+def seen(attention, query, states, mask, sight=None):
     """Return one call as a tap receives it, under a view of its own or that of the mask."""
-    calls: list[AttentionCall] = []
+    calls = []
     attention.tap = calls.append
     attention(query, attention.remember(states, mask), sight or view(mask, query.shape[1]))
     attention.tap = None
     return calls[0]
 
 
-def context(attention: Attention, query: Tensor, states: Tensor, mask: Tensor) -> Tensor:
-    out: Tensor = attention(query, attention.remember(states, mask), view(mask, query.shape[1]))[0]
-    return out
+def context(attention, query, states, mask):
+    return attention(query, attention.remember(states, mask), view(mask, query.shape[1]))[0]
 
 
-def close(one: Tensor, other: Tensor) -> None:
+def close(one, other):
     torch.testing.assert_close(one, other, rtol=1e-10, atol=1e-12)

@@ -1,30 +1,24 @@
 """Every score on all its maps at all its scales, against its definition, written out with einsum in float64."""
 
 import itertools
-from collections.abc import Callable, Iterator
-from typing import Any
 
 import pytest
 import torch
 from attention_sites import DK, DQ, LENGTHS, A, B, H, K, L, R, S, inputs, seen, site
-from torch import Tensor
 
-from study.attention import Attention
 from study.config import Attention as Config
 from study.config.mechanisms import MAPS, SCALE, SCORE
 from study.models.build import generator
 
-Parameters = dict[str, Tensor]
-Definition = Callable[[Tensor, Tensor, Parameters], tuple[Tensor, int]]
 SIZED = {"rank": R, "additive_width": A}
-DEFINITIONS: dict[str, Definition] = {}
+DEFINITIONS = {}
 """Score ↦ its definition: q [B, H, L, Kq], k [B, H, S, Kk] and parameters → scores [B, H, L, S] and the d of 1/√d."""
 
 
-def defines(score: str) -> Callable[[Definition], Definition]:
+def defines(score):
     """Enter the function below as the definition of a score."""
 
-    def enter(definition: Definition) -> Definition:
+    def enter(definition):
         DEFINITIONS[score] = definition
         return definition
 
@@ -32,31 +26,31 @@ def defines(score: str) -> Callable[[Definition], Definition]:
 
 
 @defines("dot")
-def dot(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
+def dot(q, k, p):
     return torch.einsum("bhlk,bhsk->bhls", q, k), k.shape[-1]
 
 
 @defines("bilinear")
-def bilinear(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
+def bilinear(q, k, p):
     return torch.einsum("bhlk,hkj,bhsj->bhls", q, p["score.weight"], k), k.shape[-1]
 
 
 @defines("cosine")
-def cosine(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
+def cosine(q, k, p):
     norms = torch.einsum("bhl,bhs->bhls", q.square().sum(-1).sqrt(), k.square().sum(-1).sqrt())
     tau = p["score.temperature.log"].exp() if "score.temperature.log" in p else torch.ones(H).double()
     return torch.einsum("bhlk,bhsk,h->bhls", q, k, tau) / norms, 1
 
 
 @defines("low_rank")
-def low_rank(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
+def low_rank(q, k, p):
     return torch.einsum("bhlk,hrk,hrj,bhsj->bhls", q, p["score.query"], p["score.key"], k), R
 
 
 @defines("additive")
 @defines("concat")
 @defines("concat_luong")
-def additive(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
+def additive(q, k, p):
     """The concatenation is built here. Without a column for each component of k, the key's block is the identity."""
     both = torch.cat([q[:, :, :, None].expand(-1, -1, -1, S, -1), k[:, :, None].expand(-1, -1, L, -1, -1)], -1)
     weight = p["score.weight"]
@@ -68,28 +62,28 @@ def additive(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
 
 
 @defines("location")
-def location(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
+def location(q, k, p):
     return torch.einsum("bhlk,hsk->bhls", q, p["score.weight"][:, :S]), q.shape[-1]
 
 
 @defines("elu_kernel")
-def elu_kernel(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
+def elu_kernel(q, k, p):
     positive = [torch.where(x > 0, x + 1, x.exp()) for x in (q, k)]
     return torch.einsum("bhlk,bhsk->bhls", *positive), 1
 
 
 @defines("uniform")
-def uniform(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
+def uniform(q, k, p):
     return torch.zeros(B, H, L, S, dtype=torch.float64), 1
 
 
 @defines("fixed_random")
-def fixed_random(q: Tensor, k: Tensor, p: Parameters) -> tuple[Tensor, int]:
+def fixed_random(q, k, p):
     table = torch.randn(H, 31, 31, generator=generator(1, "score.table")).double()
     return table[:, :L, :S].expand(B, -1, -1, -1), 1
 
 
-def legal_sites() -> Iterator[tuple[dict[str, Any], int]]:
+def legal_sites():
     """Those that the configuration accepts, over memory of a width of its own, or else of the query's."""
     for score, maps, scale in itertools.product(SCORE, MAPS, SCALE):
         facts = SCORE[score]
@@ -106,7 +100,7 @@ def legal_sites() -> Iterator[tuple[dict[str, Any], int]]:
             break
 
 
-def mapped(config: Config, p: Parameters, query: Tensor, states: Tensor) -> tuple[Tensor, Tensor]:
+def mapped(config, p, query, states):
     """q [B, H, L, Kq] and k [B, H, S, Kk]; the states, sliced, where there is no map."""
     q, k = (x.reshape(B, x.shape[1], H, -1).permute(0, 2, 1, 3) for x in (query, states))
     if "map_query.weight" in p:
@@ -116,7 +110,7 @@ def mapped(config: Config, p: Parameters, query: Tensor, states: Tensor) -> tupl
     return q, k * (-1) ** torch.arange(K) if config.maps == "tied_signed" else k
 
 
-def definition(attention: Attention, query: Tensor, states: Tensor) -> tuple[Tensor, int]:
+def definition(attention, query, states):
     """Unscaled scores [B, H, L, S], cosine with its τ, and the d of their scale."""
     p = {name: parameter.detach() for name, parameter in attention.named_parameters()}
     return DEFINITIONS[attention.config.score](*mapped(attention.config, p, query, states), p)
@@ -125,7 +119,7 @@ def definition(attention: Attention, query: Tensor, states: Tensor) -> tuple[Ten
 @pytest.mark.parametrize(
     ("fields", "memory"), legal_sites(), ids=lambda x: "-".join(map(str, x.values())) if isinstance(x, dict) else str(x)
 )
-def test_logits_are_the_definition(fields: dict[str, Any], memory: int) -> None:
+def test_logits_are_the_definition(fields, memory):
     attention = site(DQ, memory, **fields)
     query, states, mask = inputs(DQ, memory)
     wanted, d = definition(attention, query, states)

@@ -4,15 +4,13 @@ import pytest
 import torch
 from attention_sites import DQ, A, H, K, V, close, context, inputs, seen, site
 from pydantic import ValidationError
-from torch import Tensor
 
-from study.attention import Attention
 from study.attention.combine import Combine
 from study.config import Attention as Config
 from study.config.mechanisms import COMBINE
 
 
-def put(attention: Attention, **values: Tensor) -> Attention:
+def put(attention, **values):
     """Set parameters; a double underscore stands for the point in their names."""
     with torch.no_grad():
         for name, value in values.items():
@@ -20,25 +18,25 @@ def put(attention: Attention, **values: Tensor) -> Attention:
     return attention
 
 
-def weight(attention: Attention, name: str) -> Tensor:
+def weight(attention, name):
     return attention.get_parameter(name).detach()
 
 
-def same_logits(one: Attention, other: Attention, equal_widths: bool = False) -> None:
+def same_logits(one, other, equal_widths=False):
     data = inputs(DQ, DQ) if equal_widths else inputs()
     close(seen(one, *data).logits, seen(other, *data).logits)
 
 
-def self_logits(attention: Attention) -> Tensor:
+def self_logits(attention):
     _, states, mask = inputs(DQ, DQ)
     return seen(attention, states, states, mask).logits
 
 
-def test_bilinear_that_starts_as_the_identity_is_dot() -> None:
+def test_bilinear_that_starts_as_the_identity_is_dot():
     same_logits(site(score="bilinear", bilinear_init="identity", key_width=K), site(key_width=K))
 
 
-def test_concat_without_bias_is_additive_and_concat_luong_is_concat_with_the_identity() -> None:
+def test_concat_without_bias_is_additive_and_concat_luong_is_concat_with_the_identity():
     additive, concat = site(score="additive", additive_width=A), site(score="concat", additive_width=A)
     same_logits(additive, put(concat, score__bias=torch.zeros(H, A)))
     luong = site(score="concat_luong", key_width=K)
@@ -50,7 +48,7 @@ def test_concat_without_bias_is_additive_and_concat_luong_is_concat_with_the_ide
 
 @pytest.mark.parametrize(("scale", "ratio"), [("rsqrt", 2), ("inverse", 4)])
 @pytest.mark.parametrize("maps", ["separate", "tied", "tied_signed"])
-def test_unscaled_logits_that_start_as_with_the_scale_are_the_scaled_ones(maps: str, scale: str, ratio: int) -> None:
+def test_unscaled_logits_that_start_as_with_the_scale_are_the_scaled_ones(maps, scale, ratio):
     fields = {"key_width": 16, "maps": maps}  # 16^¼ = 2 and √16 = 4: no rounding, also in float32
     data = inputs(DQ, DQ)
     one, other = site(DQ, DQ, scale="none", logit_init=scale, **fields), site(DQ, DQ, scale=scale, **fields)
@@ -58,7 +56,7 @@ def test_unscaled_logits_that_start_as_with_the_scale_are_the_scaled_ones(maps: 
     close(weight(one, "map_query.weight") * ratio, weight(other, "map_query.weight"))
 
 
-def test_tied_and_raw_scores_are_symmetric_and_positive_and_signed_ones_only_symmetric() -> None:
+def test_tied_and_raw_scores_are_symmetric_and_positive_and_signed_ones_only_symmetric():
     for fields in ({"maps": "tied"}, {"maps": "raw"}, {"maps": "tied_signed"}):
         logits = self_logits(site(DQ, DQ, **fields))
         close(logits, logits.transpose(-1, -2))
@@ -68,7 +66,7 @@ def test_tied_and_raw_scores_are_symmetric_and_positive_and_signed_ones_only_sym
     assert (separate - separate.transpose(-1, -2)).abs().max() > 0.1
 
 
-def test_signed_with_positive_signs_is_tied() -> None:
+def test_signed_with_positive_signs_is_tied():
     tied, signed = (site(DQ, DQ, maps=maps, key_width=K) for maps in ("tied", "tied_signed"))
     sign = signed.get_buffer("map_key.sign")
     assert sign.tolist() == [1.0, -1.0] * (K // 2) + [1.0]
@@ -76,13 +74,13 @@ def test_signed_with_positive_signs_is_tied() -> None:
     same_logits(tied, signed, equal_widths=True)
 
 
-def test_equal_start_is_tied_at_step_0_and_not_after() -> None:
+def test_equal_start_is_tied_at_step_0_and_not_after():
     tied, equal = site(DQ, DQ, maps="tied"), site(DQ, DQ, equal_start=True)
     same_logits(tied, equal, equal_widths=True)
     assert sum(p.numel() for p in equal.parameters()) - sum(p.numel() for p in tied.parameters()) == DQ * DQ
 
 
-def test_combinations() -> None:
+def test_combinations():
     data = inputs()
     concat, own, shared, mean, wide = (
         site(value_width=None if combine == "sum_wide" else V, combine=combine)
@@ -99,7 +97,7 @@ def test_combinations() -> None:
 
 
 @pytest.mark.parametrize("combine", [name for name, row in COMBINE.items() if row.alone])
-def test_a_combination_of_one_head_is_what_its_refusal_names(combine: str) -> None:
+def test_a_combination_of_one_head_is_what_its_refusal_names(combine):
     """The configuration refuses one function under two names."""
     data = inputs()
     raw = {"output": "raw", "value_width": DQ} if COMBINE[combine].wide else {}

@@ -1,7 +1,6 @@
 """The class of every value, normalisers by hand and on hard rows, slots beyond a table, nothing to see, refusals."""
 
 import math
-from typing import Any
 
 import pytest
 import torch
@@ -12,9 +11,10 @@ from study.attention.weighting import Weighting
 from study.config import experiment_from
 from study.config.mechanisms import SCORE, WEIGHTS
 from study.errors import InputError
+from study.sweep.grid import expand
 
 
-def test_cosine_starts_at_the_temperature_of_the_training_lengths() -> None:
+def test_cosine_starts_at_the_temperature_of_the_training_lengths():
     attention = site(score="cosine")
     assert attention.get_parameter("score.temperature.log").exp().tolist() == pytest.approx([math.log2(37**2 - 37)] * H)
     assert not list(site(DQ, DQ, score="cosine", scale="none", values="raw", output="raw", maps="raw").parameters())
@@ -25,7 +25,7 @@ def test_cosine_starts_at_the_temperature_of_the_training_lengths() -> None:
 
 
 @pytest.mark.parametrize("score", SCORE.those(lambda row: "slot" in row.reads))
-def test_slots_beyond_the_training_lengths_are_masked(score: str) -> None:
+def test_slots_beyond_the_training_lengths_are_masked(score):
     attention = site(score=score, lengths=Lengths(4, 3))
     query, states, mask = inputs()
     weights = seen(attention, query, states, mask).weights
@@ -33,7 +33,7 @@ def test_slots_beyond_the_training_lengths_are_masked(score: str) -> None:
     close(weights.sum(-1), torch.ones(B, H, L, dtype=torch.float64))
 
 
-def normaliser(name: str) -> Any:
+def normaliser(name):
     return Weighting.named(name)(1)
 
 
@@ -57,7 +57,7 @@ MASK = torch.tensor([[[[True, True, True, False], [False] * 4, [True] * 4]]])
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
-def test_normalisers_by_hand(name: str, row: list[float], dtype: torch.dtype) -> None:
+def test_normalisers_by_hand(name, row, dtype):
     logits = LOGITS.to(dtype).requires_grad_()
     weights = normaliser(name)(logits, MASK)
     assert weights.dtype == (torch.float64 if dtype == torch.float64 else torch.float32)
@@ -69,7 +69,7 @@ def test_normalisers_by_hand(name: str, row: list[float], dtype: torch.dtype) ->
 
 
 @pytest.mark.parametrize("name", WEIGHTS)
-def test_normalisers_on_hard_rows(name: str) -> None:
+def test_normalisers_on_hard_rows(name):
     """Gradients; logits that half precision cannot tell apart from infinity; no slot; a diverged row."""
     double = LOGITS.double().requires_grad_()
     assert torch.autograd.gradcheck(lambda s: normaliser(name)(s, MASK), double)
@@ -86,30 +86,44 @@ def test_normalisers_on_hard_rows(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("overrides", "reason"),
+    ("arm", "reason"),
     [
-        ({"score": "cosine", "scale": "rsqrt"}, "which has no d, got rsqrt"),
-        ({"score": "uniform", "scale": "learned"}, "expected none with score uniform, which has no query or key"),
-        ({"score": "location", "maps": "tied"}, "no map of keys"),
-        ({"score": "additive", "maps": "tied_signed"}, "absorbs the signs"),
-        ({"maps": "tied", "equal_start": True}, "equal_start: expected separate maps"),
-        (
-            {"maps": "raw", "score": "cosine", "scale": "none", "logit_init": "matched"},
-            "matched sets a parameter",
-        ),
-        (
-            {"score": "bilinear", "scale": "none", "logit_init": "rsqrt"},
-            "of score dot, got score bilinear",
-        ),
-        ({"maps": "raw", "scale": "none", "map_rate": "rsqrt"}, "map_rate: rsqrt divides W_Q and W_K .* and raw maps"),
-        ({"map_rate": "rsqrt"}, "map_rate: rsqrt stands in for the scale, but scale is rsqrt. Use scale none"),
-        ({"weights": "identity", "scale": "none"}, "scale: expected rsqrt with weights identity"),
-        ({"combine": "sum_own", "output": "raw"}, "which has W_O, got raw"),
-        ({"combine": "sum_wide", "values": "raw"}, "values: expected projected with combine sum_wide"),
-        ({"combine": "sum_wide", "value_width": 5}, "value_width: expected 64 with combine sum_wide"),
-        ({"output": "raw", "value_width": 5}, "residual stream has width 64"),
+        ("score=cosine scale=rsqrt", "which has no d, got rsqrt"),
+        ("score=uniform scale=learned", "expected none with score uniform, which has no query or key"),
+        ("score=location maps=tied", "no map of keys"),
+        ("score=additive maps=tied_signed", "absorbs the signs"),
+        ("maps=tied equal_start=true", "equal_start: expected separate maps"),
+        ("score=bilinear scale=none logit_init=rsqrt", "of score dot, got score bilinear"),
+        ("maps=raw scale=none map_rate=rsqrt", "map_rate: rsqrt divides W_Q and W_K .* and raw maps"),
+        ("map_rate=rsqrt", "map_rate: rsqrt stands in for the scale, but scale is rsqrt. Use scale none"),
+        ("weights=identity scale=none", "scale: expected rsqrt with weights identity"),
+        ("combine=sum_own output=raw", "which has W_O, got raw"),
+        ("combine=sum_wide values=raw", "values: expected projected with combine sum_wide"),
+        ("combine=sum_wide value_width=5", "value_width: expected 64 with combine sum_wide"),
+        ("output=raw value_width=5", "residual stream has width 64"),
+        ("family=recurrent reach=local_p window=0", "expected 1 or more with reach local_p"),
+        ("family=recurrent exclude_self=true", "expected a self-attention site, got cross"),
+        ("family=recurrent reach=local_m memory=final", "got memory final. Use memory states"),
+        ("reach=hard", "this is self-attention"),
+        ("heads=4 groups=3", "groups: expected a divisor of heads 4, got 3"),
+        ("groups=2 score=location", "and a score with keys"),
+        ("groups=2 values=raw", "groups: expected values projected or keys, got raw"),
+        ("values=keys maps=raw", "values: keys expected keys with a map"),
+        ("values=keys combine=differential", "whose heads have two keys"),
+        ("values=keys memory=final", "values: keys expected several slots"),
+        ("logits=cap score=uniform", "logits: cap has no effect on score uniform"),
+        ("norm=rms score=cosine", "norm: rms adds no function to score cosine"),
+        ("norm=rms scale=none map_rate=rsqrt", "undoes the size of"),
+        ("weights=normalised", "scale: expected none with weights normalised, got rsqrt"),
+        ("weights=relu score=uniform", "relu of score uniform are 0"),
+        ("combine=talking reach=local_p", "but combine talking mixes weights"),
+        ("combine=differential cross.reach=hard", "combine differential mixes weights"),
+        ("positions=rope score=additive", "score: expected dot or cosine with positions rope"),
+        ("positions=rope key_width=5", "key_width: expected an even width"),
+        ("positions=alibi logit_init=matched", "expected standard with positions alibi"),
+        ("factors=split layers=1 values=keys", "as factors split gives values other states"),
     ],
 )
-def test_what_means_nothing_is_refused(overrides: dict[str, Any], reason: str) -> None:
+def test_what_means_nothing_is_refused(arm, reason):
     with pytest.raises(InputError, match=reason):
-        experiment_from({"model.family": "transformer", "model.attention": overrides})
+        experiment_from({"model.family": "transformer"}, expand({"arm": arm}))

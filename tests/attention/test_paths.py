@@ -1,19 +1,16 @@
 """Paths of computation: what is computed once, what is never built, and what stays in float32."""
 
-from typing import Any
-
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from study.attention import Attention, AttentionCall, Lengths, View, scores
-from study.attention.scores import Score
+from study.attention import Attention, Lengths, View, scores
 from study.config import Attention as Config
 from study.config import experiment_from
 from study.config.mechanisms import AXES, REACH, SCORE
-from study.models import Translator, build, initialise
+from study.models import build, initialise
 from study.models.search import beam_search
 from study.models.translator import BOS, EOS, PAD
 from study.training.diagnostics import taps
@@ -28,24 +25,24 @@ FAMILIES = {
 LIMIT = 5
 
 
-def model(family: str, **fields: object) -> Translator:
+def model(family, **fields):
     overrides = {f"model.attention.{name}": value for name, value in fields.items()}
     config = experiment_from({"model.width": 28}, FAMILIES[family], overrides).model
     return build(config, 31, 1, Lengths(9, 7)).eval()
 
 
-def batch() -> tuple[Tensor, Tensor]:
+def batch():
     source = torch.tensor([[7, 8, 9, 11, EOS], [10, EOS, PAD, PAD, PAD]])
     return source, torch.tensor([[BOS, 5, 6], [BOS, 9, PAD]])
 
 
 @pytest.fixture
-def fused_calls(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
+def fused_calls(monkeypatch):
     """The shape of the queries of every call of torch's kernel."""
-    calls: list[torch.Size] = []
+    calls = []
     original = F.scaled_dot_product_attention
 
-    def counting(query: Tensor, *args: object, **options: object) -> Tensor:
+    def counting(query, *args, **options):
         calls.append(query.shape)
         return original(query, *args, **options)
 
@@ -57,7 +54,7 @@ def fused_calls(monkeypatch: pytest.MonkeyPatch) -> list[torch.Size]:
     ("family", "score"),
     [("bahdanau", "dot"), ("luong", "bilinear"), ("transformer", "dot"), ("transformer", "additive")],
 )
-def test_the_fused_kernel_is_taken_when_nobody_taps(family: str, score: str, fused_calls: list[torch.Size]) -> None:
+def test_the_fused_kernel_is_taken_when_nobody_taps(family, score, fused_calls):
     translator = model(family, score=score)
     source, target = batch()
     output = translator.decode(translator.encode(source, source != PAD), target).logits
@@ -70,12 +67,12 @@ def test_the_fused_kernel_is_taken_when_nobody_taps(family: str, score: str, fus
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_cross_keys_are_prepared_once_per_sentence(family: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cross_keys_are_prepared_once_per_sentence(family, monkeypatch):
     translator = model(family, score="additive")
-    slots: dict[Score, list[int]] = {attention.score: [] for _, _, attention in translator.sites()}
+    slots = {attention.score: [] for _, _, attention in translator.sites()}
     for module in slots:
 
-        def prepare(keys: Tensor, module: Score = module, inner=module.prepare) -> Tensor:
+        def prepare(keys, module=module, inner=module.prepare):
             slots[module].append(keys.shape[2])
             return inner(keys)
 
@@ -103,7 +100,7 @@ class Largest(TorchDispatchMode):
         return out
 
 
-def test_additive_attention_never_builds_the_concatenation() -> None:
+def test_additive_attention_never_builds_the_concatenation():
     length, slots, width = 29, 31, 12  # L·S is far above every weight and input
     attention = Attention(Config(score="additive", heads=1).resolved(width, width), width, width)
     initialise(attention, 1)
@@ -116,7 +113,7 @@ def test_additive_attention_never_builds_the_concatenation() -> None:
 
 
 @pytest.mark.parametrize("block", [1, 60, 700, 10**6])  # some queries of a sentence, some sentences, everything
-def test_additive_in_blocks_is_additive_at_once(block: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_additive_in_blocks_is_additive_at_once(block, monkeypatch):
     shapes = ((3, 2, 5, 7), (3, 2, 4, 7), (2, 7))
     query, keys, vector = (torch.randn(s, dtype=torch.float64, requires_grad=True) for s in shapes)
     whole = scores.additive(query, keys, vector)
@@ -128,9 +125,9 @@ def test_additive_in_blocks_is_additive_at_once(block: int, monkeypatch: pytest.
     assert torch.autograd.gradcheck(scores.additive, (query, keys, vector), fast_mode=True)
 
 
-LOW: list[dict[str, Any]] = [{axis: value} for axis in ("score", "weights") for value in AXES[axis]]
+LOW = [{axis: value} for axis in ("score", "weights") for value in AXES[axis]]
 for fields in LOW:
-    if AXES["weights"].get(fields.get("weights", "softmax")).positive:  # type: ignore[union-attr]
+    if AXES["weights"].get(fields.get("weights", "softmax")).positive:
         fields["score"] = "elu_kernel"
 LOW += [{"reach": reach, "window": 2} for reach in REACH.taking("window")]
 
@@ -140,12 +137,12 @@ LOW += [{"reach": reach, "window": 2} for reach in REACH.taking("window")]
     [*(("transformer", fields) for fields in LOW), *((family, {"score": "additive"}) for family in FAMILIES)],
     ids=lambda x: "-".join(map(str, x.values())) if isinstance(x, dict) else x,
 )
-def test_attention_stays_in_float32_under_bfloat16(family: str, fields: dict[str, Any]) -> None:
+def test_attention_stays_in_float32_under_bfloat16(family, fields):
     translator = model(family, heads=2, **fields).train()
     source, target = batch()
     with torch.autocast("cpu", dtype=torch.bfloat16), taps(translator) as calls:
         logits = translator.decode(translator.encode(source, source != PAD), target).logits
-    seen: list[AttentionCall] = [call for site in calls.values() for call in site]
+    seen = [call for site in calls.values() for call in site]
     assert seen
     for call in seen:
         parts = (call.query, call.keys, call.logits, call.weights)

@@ -2,7 +2,6 @@
 
 import json
 from contextlib import suppress
-from pathlib import Path
 
 import hypothesis.strategies as st
 import pytest
@@ -31,14 +30,14 @@ MANY = settings(
 )
 
 
-def one_line(problem: InputError) -> None:
+def one_line(problem):
     assert "\n" not in str(problem)
     assert 0 < len(str(problem)) < 2000
 
 
 @MANY
 @given(st.dictionaries(EDGES, VALUES, max_size=3))
-def test_fields_of_any_value_make_an_experiment_or_one_line(tree: dict[str, object]) -> None:
+def test_fields_of_any_value_make_an_experiment_or_one_line(tree):
     try:
         assert isinstance(experiment_from(expand(tree)), Experiment)
     except InputError as problem:
@@ -47,7 +46,7 @@ def test_fields_of_any_value_make_an_experiment_or_one_line(tree: dict[str, obje
 
 @MANY
 @given(name=st.sampled_from(NAMES), value=ODD)
-def test_a_refusal_names_the_field(name: str, value: object) -> None:
+def test_a_refusal_names_the_field(name, value):
     with suppress(InputError):
         experiment_from({name: value})
         return
@@ -64,7 +63,7 @@ YAML = st.text(st.sampled_from("ab1:&*!<[]{}'\",-?|># \n\t~.%@`\\\0é"), max_siz
 
 @MANY
 @given(YAML)
-def test_yaml_is_data_or_one_line(tmp_path_factory: pytest.TempPathFactory, text: str) -> None:
+def test_yaml_is_data_or_one_line(tmp_path_factory, text):
     path = tmp_path_factory.getbasetemp() / "odd.yaml"
     path.write_text(text, encoding="utf-8")
     with suppress(InputError):
@@ -76,7 +75,7 @@ def test_yaml_is_data_or_one_line(tmp_path_factory: pytest.TempPathFactory, text
 
 @MANY
 @given(st.binary(max_size=80), st.sampled_from([b"", b"\x1f\x8b", b"\xef\xbb\xbf", b"\xff\xfe"]))
-def test_bytes_are_text_or_one_line(tmp_path_factory: pytest.TempPathFactory, content: bytes, start: bytes) -> None:
+def test_bytes_are_text_or_one_line(tmp_path_factory, content, start):
     path = tmp_path_factory.getbasetemp() / "text"
     path.write_bytes(start + content)
     try:
@@ -87,12 +86,10 @@ def test_bytes_are_text_or_one_line(tmp_path_factory: pytest.TempPathFactory, co
 
 
 @pytest.mark.parametrize("odd", [None, True, -1, [[1]], "../../x"])
-def test_a_record_with_an_odd_value_is_shown_or_refused_in_one_line(
-    odd: object, tiny: object, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_record_with_an_odd_value_is_shown_or_refused_in_one_line(odd, tiny, capsys):
     from study.__main__ import main
 
-    path: Path = tiny.write("dot", 1, 80.0)  # type: ignore[attr-defined]
+    path = tiny.write("dot", 1, 80.0)
     tree = json.loads(path.read_text(encoding="utf-8"))
     for name in tree:
         for place in [(name,), *((name, inner) for inner in (tree[name] if isinstance(tree[name], dict) else ()))]:

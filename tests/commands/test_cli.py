@@ -8,13 +8,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from processes import output_of
 
 from study.__main__ import main
 from study.commands import VERBS, train
-from study.config import Experiment, experiment_from, plugins
+from study.config import experiment_from, plugins
 from study.config.fields import declared, is_of_a_site
 from study.config.identity import recorded
 from study.errors import EXIT_STATUS, InputError
@@ -24,22 +24,26 @@ ROOT = Path(__file__).parents[2]
 CATALOGUE = ROOT / "tests" / "corpora" / "catalogue_cs_en"
 
 
-def run(*argv: str) -> int:
+def run(*argv):
     try:
         return main(argv)
     except SystemExit as end:  # argparse's --help
         return int(end.code or 0)
 
 
+def rows_of(text):
+    return list(csv.DictReader(io.StringIO(text)))
+
+
 @pytest.fixture
-def trained(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Experiment, Path]]:
+def trained(monkeypatch):
     """Collect the experiments of `study train` instead of training them."""
-    given: list[tuple[Experiment, Path]] = []
+    given = []
     monkeypatch.setattr(train, "_run", lambda experiment, folder: given.append((experiment, folder)) or 0)
     return given
 
 
-def test_the_verbs_are_listed_on_one_screen(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_verbs_are_listed_on_one_screen(capsys):
     gc.set_threshold(700)
     assert run("--help") == 0
     assert gc.get_threshold()[0] > 10_000, "imports and data are read without walks of the collector"
@@ -51,12 +55,12 @@ def test_the_verbs_are_listed_on_one_screen(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_every_verb_has_help(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_verb_has_help(verb, capsys):
     assert run(verb, "--help") == 0
     assert capsys.readouterr().out.startswith(f"usage: study {verb}")
 
 
-def test_help_mentions_every_field_and_lists_agree_with_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_mentions_every_field_and_lists_agree_with_it(capsys, printed):
     assert run("train", "--help") == 0
     told = capsys.readouterr().out
     names = {name for name in declared() if not is_of_a_site(name)} - {"out"}  # --runs in every verb
@@ -64,8 +68,7 @@ def test_help_mentions_every_field_and_lists_agree_with_it(capsys: pytest.Captur
     assert [name for name in names if f"--{name} " not in told] == []
     assert "--model.attention.SITE.FIELD" in told
     assert "model.attention.cross.heads" not in told
-    assert run("ls", "fields", "--csv") == 0
-    found = {row["field"]: row for row in csv.DictReader(io.StringIO(capsys.readouterr().out))}
+    found = {row["field"]: row for row in rows_of(printed("ls", "fields", "--csv"))}
     assert found.keys() == names
     expected = {"training.learning_rate": "0.003", "model.attention.heads": "1 / 4", "data.tokens": "words | subwords"}
     assert {name: found[name]["default"] for name in expected} == expected
@@ -76,19 +79,15 @@ def test_help_mentions_every_field_and_lists_agree_with_it(capsys: pytest.Captur
 @pytest.mark.parametrize(
     ("what", "known"), [("presets", "lin2017"), ("scores", "bleu"), ("fields", "seed"), ("corpora", "copy_far")]
 )
-def test_what_there_is_is_listed_as_a_table_and_as_csv(
-    what: str, known: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run("ls", what, "--csv") == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+def test_what_there_is_is_listed_as_a_table_and_as_csv(what, known, printed):
+    rows = rows_of(printed("ls", what, "--csv"))
     assert any(known in row.values() for row in rows)
-    assert run("ls", what) == 0
-    head, *lines = capsys.readouterr().out.splitlines()
+    head, *lines = printed("ls", what).splitlines()
     assert head.split() == list(rows[0])[: len(head.split())]
     assert len(lines) == len(rows)
 
 
-def test_flags_beat_json_and_json_beats_yaml(tmp_path: Path, trained: list[tuple[Experiment, Path]]) -> None:
+def test_flags_beat_json_and_json_beats_yaml(tmp_path, trained):
     path = tmp_path / "e.yaml"
     path.write_text("seed: 5\nmodel: {width: 32, family: transformer}\nmodel.layers: 3\ntraining.steps: 7\n")
     overrides = json.dumps({"model.width": 48, "training": {"steps": 8}, "arm": "model.attention.heads=2 seed=6"})
@@ -101,9 +100,7 @@ def test_flags_beat_json_and_json_beats_yaml(tmp_path: Path, trained: list[tuple
     assert folder.parent == tmp_path / "runs"
 
 
-def test_translations_of_own_text_are_shown_beside_its_files(
-    tiny: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_translations_of_own_text_are_shown_beside_its_files(tiny, monkeypatch, printed, refused):
     monkeypatch.delenv("STUDY_FILES", raising=False)
     given = {"data.name": "files", "data.source": "cs", "data.target": "en", "data.folder": str(CATALOGUE)}
     experiment = experiment_from(given)
@@ -112,11 +109,8 @@ def test_translations_of_own_text_are_shown_beside_its_files(
     lines = ["wrong", *(pair.target for pair in pairs[1:])]
     path.with_name("test.hyp.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
     show = ["show", str(path), "--sentences", "--split", "test"]
-    assert run(*show) == 2
-    assert "set STUDY_FILES" in (told := capsys.readouterr().err)
-    assert told.count("\n") == 1
-    assert run(*show, "--data", str(CATALOGUE), "--csv") == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert "set STUDY_FILES" in refused(*show)
+    rows = rows_of(printed(*show, "--data", CATALOGUE, "--csv"))
     assert {row["score"] for row in rows[1:]} == {"100.0"} != {rows[0]["score"]}
     assert (rows[0]["source"], rows[0]["reference"]) == (pairs[0].source, pairs[0].target)
 
@@ -158,9 +152,7 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize(("words", "says"), MISTAKES, ids=[words[:40] for words, _ in MISTAKES])
-def test_a_mistake_is_one_line_and_status_2(
-    words: str, says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_mistake_is_one_line_and_status_2(words, says, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     for name, content in FILES.items():
         if content is None:
@@ -187,10 +179,8 @@ ENDINGS = [
 
 
 @pytest.mark.parametrize(("problem", "says", "code"), ENDINGS, ids=[says[:20] for _, says, _ in ENDINGS])
-def test_whatever_ends_a_command_is_one_line(
-    problem: Exception, says: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def broken(argv: object) -> int:
+def test_whatever_ends_a_command_is_one_line(problem, says, code, monkeypatch, capsys):
+    def broken(argv):
         raise problem
 
     monkeypatch.setattr(train, "main", broken)
@@ -217,7 +207,7 @@ sys.exit(__main__.main(["show"]))
 
 
 @pytest.mark.parametrize("case", ["reader gone", "disk full", "ascii"])
-def test_output_that_cannot_be_written_ends_in_at_most_one_line(case: str, tmp_path: Path) -> None:
+def test_output_that_cannot_be_written_ends_in_at_most_one_line(case, tmp_path):
     reader, pipe = os.pipe()
     os.close(reader)
     stdout = {"reader gone": "2>err", "disk full": ">/dev/full 2>err", "ascii": ">out 2>err"}
@@ -232,15 +222,12 @@ def test_output_that_cannot_be_written_ends_in_at_most_one_line(case: str, tmp_p
         assert (tmp_path / "out").read_text() == "\\u03bb \\u2192 \\u0394\n" * 20000
 
 
-def test_control_characters_of_a_record_do_not_reach_the_terminal(
-    tiny: Any, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_control_characters_of_a_record_do_not_reach_the_terminal(tiny, printed):
     path = tiny.write("dot", 1, 80.0)
     tree = json.loads(path.read_text(encoding="utf-8"))
     tree["provenance"]["device"] = "\x1b[2Jaccelerator\x9b"
     path.write_text(json.dumps(tree), encoding="utf-8")
-    assert run("show", str(path)) == 0
-    told = capsys.readouterr().out
+    told = printed("show", path)
     assert "\\x1b[2Jaccelerator\\x9b" in told
     assert not {"\x1b", "\x9b"} & set(told)
 
@@ -255,9 +242,6 @@ assert not heavy, heavy
 """
 
 
-def test_verbs_that_read_import_nothing_that_trains() -> None:
+def test_verbs_that_read_import_nothing_that_trains():
     verbs = ["ls runs", "show quickstart/1", "compare quickstart/1 quickstart/2", "claims 1"]
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
-    command = [sys.executable, "-P", "-c", READING, *verbs]
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr
+    output_of(sys.executable, "-P", "-c", READING, *verbs, cwd=ROOT, PYTHONPATH=str(ROOT))

@@ -3,19 +3,18 @@
 import json
 import pickle
 import re
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import torch
+from processes import output_of
+from tiny_sweep import GRAPH
 
 from study.__main__ import main
 from study.attention.part import Part
 from study.config import config_hash, experiment_from, plugins, scientific
 from study.config.mechanisms import SCORE
-from study.corpora import cache
 from study.sweep.engine import job_of
 from study.sweep.spec import load
 
@@ -31,28 +30,16 @@ parameters:
   seed: {value: 1}
   model.attention.score: {values: [dot, "distance.py:Distance"]}
 """
-SMALL = {
-    "model.attention.maps": "separate",
-    "model.width": 16,
-    "data.train_pairs": 300,
-    "data.test_pairs": 20,
-    "training.steps": 2,
-    "training.batch_tokens": 300,
-    "training.validate_every": 2,
-    "decoding.beam": 1,
-}
+SMALL = GRAPH | {"model.attention.maps": "separate"}
 FIELD = "model.attention.score"
+EXPLAIN = ["explain", *(f"--{name}={SMALL[name]}" for name in SMALL if name.startswith("data.") or "maps" in name)]
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder of the user's own, with nothing known of earlier files but the generated corpora."""
+def here(tmp_path, monkeypatch):
+    """A folder of the user's own, with nothing known of earlier files."""
     monkeypatch.chdir(tmp_path)
-    corpora = cache.folder() / "grammar"
-    corpora.mkdir(parents=True, exist_ok=True)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    cache.folder().mkdir(parents=True)
-    (cache.folder() / "grammar").symlink_to(corpora)
     monkeypatch.setenv(plugins.ALLOWED, "")
     (tmp_path / "distance.py").write_text(DISTANCE, encoding="utf-8")
     forget(monkeypatch)
@@ -60,7 +47,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     forget(monkeypatch)
 
 
-def forget(monkeypatch: pytest.MonkeyPatch) -> None:
+def forget(monkeypatch):
     """Forget what this process has read and run, as a new one would."""
     for name in [name for name in sys.modules if name.startswith("study_mechanism_")]:
         del sys.modules[name]
@@ -70,7 +57,7 @@ def forget(monkeypatch: pytest.MonkeyPatch) -> None:
         del Part._values[key]
 
 
-def test_content_is_the_identity_and_the_path_is_not(here: Path) -> None:
+def test_content_is_the_identity_and_the_path_is_not(here):
     first = experiment_from({FIELD: "distance.py"})
     (here / "elsewhere").mkdir()
     (here / "elsewhere" / "other_name.py").write_text(DISTANCE, encoding="utf-8")
@@ -84,20 +71,15 @@ def test_content_is_the_identity_and_the_path_is_not(here: Path) -> None:
     assert "Distance" not in " ".join(SCORE)  # lists of values are those of the package
 
 
-def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(
-    here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(here, refused, printed, monkeypatch):
     body = "".join(f"  {name}: {{value: {value}}}\n" for name, value in SMALL.items())
     (here / "mine.yaml").write_text(SWEEP + body, encoding="utf-8")
-    assert main(["sweep", "mine.yaml"]) == 2
-    assert "Distance: code of SHA-256" in capsys.readouterr().err
+    assert "Distance: code of SHA-256" in refused("sweep", "mine.yaml")
     forget(monkeypatch)
-    assert not list((here / "runs").glob("grammar-*")), "a sweep file names code, and does not allow it"
-    command = [sys.executable, "-m", "study", "sweep", "mine.yaml", "--allow-code"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "score=distance.py:Distance" in done.stdout
-    (run,) = (here / "runs").glob("grammar-recurrent-distance-*")
+    assert not list((here / "runs").glob("graph-*")), "a sweep file names code, and does not allow it"
+    sweep = [sys.executable, "-m", "study", "sweep", "mine.yaml", "--allow-code"]
+    assert "score=distance.py:Distance" in output_of(*sweep)
+    (run,) = (here / "runs").glob("graph-transformer-distance-*")
     score = json.loads((run / "record.json").read_bytes())["config"]["model"]["attention"]["cross"]["score"]
     (copy,) = (run / "mechanisms").iterdir()
     assert copy.name == f"{score}.py"
@@ -111,23 +93,19 @@ def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(
     plugins.keep(here / "there", [value for task in sent.tasks for value in scientific(task.experiment).values()])
     assert (here / "there" / "mechanisms" / copy.name).read_text(encoding="utf-8") == DISTANCE
     forget(monkeypatch)
-    assert main(["translate", str(run), "der Onkel schläft"]) == 2
-    assert "came with a sweep, a run or a model, and does not run unasked" in capsys.readouterr().err
-    assert main(["translate", str(run), "der Onkel schläft", "--allow-code"]) == 0
+    translate = ["translate", run, "der Onkel schläft"]
+    assert "came with a sweep, a run or a model, and does not run unasked" in refused(*translate)
+    printed(*translate, "--allow-code")
     forget(monkeypatch)
-    assert main(["show", str(run)]) == 0
-    assert score in capsys.readouterr().out
-    assert main(["report", "mine.yaml"]) == 2
-    assert "distance.py: no such file" in capsys.readouterr().err
-    assert main(["check", str(copy)]) == 0
-    assert main(["explain", f"--{FIELD}", str(copy), "--model.attention.maps", "separate"]) == 0
-    assert "e = (−½‖q − k‖²) · 1/√d" in capsys.readouterr().out
+    assert score in printed("show", run)
+    assert "distance.py: no such file" in refused("report", "mine.yaml")
+    assert "e = (−½‖q − k‖²) · 1/√d" in printed(*EXPLAIN, f"--{FIELD}", copy)
 
 
-def test_a_file_that_a_record_or_a_model_names_is_not_run(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_file_that_a_record_or_a_model_names_is_not_run(here, capsys, refused):
     """Only a user names files. A run of somebody else may lie beside the code that its files name."""
     assert main(["train", *(f"--{name}={value}" for name, value in SMALL.items())]) == 0
-    (run,) = (here / "runs").glob("grammar-*")
+    (run,) = (here / "runs").glob("graph-*")
     log = (run / "log.txt").read_text(encoding="utf-8")
     assert log.startswith("training: ")
     assert log in capsys.readouterr().out
@@ -138,13 +116,10 @@ def test_a_file_that_a_record_or_a_model_names_is_not_run(here: Path, capsys: py
     for config in (model["config"], record["config"]):
         config["model"]["attention"]["cross"]["score"] = f"{theirs}:Distance"
     torch.save(model, run / "model.pt")
-    capsys.readouterr()
-    assert main(["translate", str(run), "der Onkel schläft"]) == 2
-    assert "does not run unasked" in capsys.readouterr().err
+    assert "does not run unasked" in refused("translate", run, "der Onkel schläft")
     (run / "record.json").write_text(json.dumps(record), encoding="utf-8")
     for verb in ("show", "prune"):
-        assert main([verb, str(run)]) == 2
-        assert "expected a mechanism and its SHA-256, got" in capsys.readouterr().err
+        assert "expected a mechanism and its SHA-256, got" in refused(verb, run)
 
 
 @pytest.mark.parametrize(
@@ -160,27 +135,21 @@ def test_a_file_that_a_record_or_a_model_names_is_not_run(here: Path, capsys: py
         (DISTANCE.replace("equal_sizes", "equal_size"), "distance.py", "facts.equal_size: Unexpected keyword argument"),
         (DISTANCE.replace("equal_sizes=True", "equal_sizes='yes'"), "distance.py", "facts.equal_sizes"),
         (DISTANCE.replace('"−½‖q − k‖²", s', "'', s"), "distance.py", "facts.formula: expected the equation"),
-        (
-            DISTANCE.replace("(Score)", "(torch.nn.Module)"),
-            "distance.py",
-            "expected a subclass of study.attention.Score",
-        ),
+        (DISTANCE.replace("(Score)", "(torch.nn.Module)"), "distance.py", "expected a subclass of study.attention."),
         (DISTANCE.replace("import torch", "import torhc"), "distance.py", "cannot be run (ModuleNotFoundError"),
         ("raise SystemExit(3)\n" + DISTANCE, "distance.py", "cannot be run (SystemExit"),
     ],
 )
-def test_a_file_that_cannot_be_used_gets_one_line(
-    here: Path, capsys: pytest.CaptureFixture[str], text: str | None, value: str, said: str
-) -> None:
+def test_a_file_that_cannot_be_used_gets_one_line(here, capsys, text, value, said):
     if text is not None:
         (here / "distance.py").write_text(text, encoding="utf-8")
-    assert main(["explain", f"--{FIELD}", value, "--model.attention.maps", "separate"]) == 2
+    assert main([*EXPLAIN, f"--{FIELD}", value]) == 2
     out, err = capsys.readouterr()
     assert said in err
     assert err.count("\n") == 1
     assert out == "" or "cannot be run" in said or "subclass" in said
 
 
-def test_the_facts_are_read_without_running_the_file(here: Path) -> None:
+def test_the_facts_are_read_without_running_the_file(here):
     (here / "distance.py").write_text("raise SystemExit('was run')\n" + DISTANCE, encoding="utf-8")
     assert experiment_from({FIELD: "distance.py"}).model.attention.cross.scale == "rsqrt"

@@ -9,7 +9,6 @@ import yaml
 from tiny_sweep import GRAPH
 
 from study import files, records
-from study.__main__ import main
 from study.config import config_hash
 from study.errors import InputError
 from study.files import CHECKOUT as ROOT
@@ -87,21 +86,16 @@ REFUSED = {
     "a range in a grid": ({}, {"method": "grid"}, "expected values with method grid, got a range"),
     "seeds": ({"seed": {"values": [1, 2]}}, {}, "parameters.seed: expected one value"),
     "open range": ({RATE: {"min": 0.1, "distribution": "uniform"}}, {}, "or distribution with min and max"),
-    "zero on a log scale": (
-        {RATE: {"min": 0, "max": 0.1, "distribution": "log_uniform_values"}},
-        {},
-        "above 0 with log_uniform_values",
-    ),
+    "zero on a log scale": ({RATE: FILE["parameters"][RATE] | {"min": 0}}, {}, "above 0 with log_uniform_values"),
     "unequal": ({"arm": {"values": ["heads=1", "heads=3"]}}, {}, "Every arm must take every setting"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_what_is_no_equal_search_on_validation_is_refused(case, file, capsys, tmp_path):
+def test_what_is_no_equal_search_on_validation_is_refused(case, file, refused, tmp_path):
     parameters, fields, expected = REFUSED[case]
     path = file(parameters, **fields)
-    assert main(["tune", str(path), "--runs", str(tmp_path / "runs")]) == 2
-    told = capsys.readouterr().err
+    told = refused("tune", path, "--runs", tmp_path / "runs")
     assert told.startswith(f"study: {path}: ")
     assert expected in told
     assert not (tmp_path / "runs").exists()
@@ -130,15 +124,14 @@ def write(cell, out, valid, status="finished"):
     files.write(out / cell.id / "record.json", records.dumps(record))
 
 
-def test_the_table_is_of_validation_with_the_budget_of_every_arm(file, capsys, tmp_path):
+def test_the_table_is_of_validation_with_the_budget_of_every_arm(file, printed, tmp_path):
     """Lower is better. A run that diverged counts as the worst of the budget."""
     path, out = file(GRID | {"model": None, "training.batch_tokens": None}, method="grid", run_cap=None), tmp_path
     dot, additive = load(path).arms.values()
     for cells, values in ((dot, (40, 20, 30)), (additive, (10, None, None))):
         for cell, value in zip(cells, values, strict=True):
             write(cell, out, value, "finished" if value else "diverged")
-    assert main(["tune", str(path), "--runs", str(out)]) == 0
-    told = capsys.readouterr().out
+    told = printed("tune", path, "--runs", out)
     head, first, second, end = told.splitlines()[-4:]
     assert head.split() == ["arm", "done", "diverged", "valid/nll", "median", "best", "setting", "remark"]
     assert first.split() == ["score=dot", "3", "of", "3", "0", "20.000", "30.000", "lr=0.002"]
@@ -147,8 +140,7 @@ def test_the_table_is_of_validation_with_the_budget_of_every_arm(file, capsys, t
     assert end == "validation only; test scores are not read"
 
     (out / dot[0].id / "record.json").unlink()
-    assert main(["tune", str(path), "--runs", str(out), "--dry-run"]) == 0
-    assert "1 of 6 declared would run" in capsys.readouterr().out
+    assert "1 of 6 declared would run" in printed("tune", path, "--runs", out, "--dry-run")
 
 
 def test_a_range_has_edges_on_its_own_scale(file):
@@ -159,7 +151,7 @@ def test_a_range_has_edges_on_its_own_scale(file):
     assert two.edge(RATE, 0.001) == "", "two values are both ends, which says nothing"
 
 
-def test_the_way_of_the_page_leads_from_a_text_to_a_claim(capsys, tmp_path, monkeypatch):
+def test_the_way_of_the_page_leads_from_a_text_to_a_claim(printed, tmp_path, monkeypatch):
     """With its presets, its search, its arms and its claim, on a small Czech text."""
     monkeypatch.setenv("STUDY_FILES", str(ROOT / "tests/corpora/catalogue_cs_en"))
     monkeypatch.chdir(tmp_path)
@@ -172,24 +164,20 @@ def test_the_way_of_the_page_leads_from_a_text_to_a_claim(capsys, tmp_path, monk
         path = tmp_path / f"{name}.yaml"
         path.write_text(content.replace("value: es", "value: cs").replace(f"own_text_{name}", name))
         runs = 16 if name == "tune" else 6
-        assert main(["tune" if name == "tune" else "sweep", str(path), "--dry-run"]) == 0
-        assert f": {runs} of {runs} declared would run" in capsys.readouterr().out
+        verb = "tune" if name == "tune" else "sweep"
+        assert f": {runs} of {runs} declared would run" in printed(verb, path, "--dry-run")
     (tmp_path / "runs").mkdir()
-    assert main(["claims", "mine", "--claims", "claims.yaml", "--runs", "runs"]) == 0
-    told = capsys.readouterr().out
+    told = printed("claims", "mine", "--claims", "claims.yaml", "--runs", "runs")
     assert "Attention to all states is better than the last state alone" in told
     assert "not yet run" in told
 
 
-def test_a_search_that_lost_a_run_makes_it_alone_and_ends_in_the_same_table(file, capsys, tmp_path):
+def test_a_search_that_lost_a_run_makes_it_alone_and_ends_in_the_same_table(file, printed, tmp_path):
     small = {name: {"value": value} for name, value in GRAPH.items()}
-    small |= {"arm": {"values": ["score=dot", "score=additive"]}, "training.steps": {"values": [2, 4]}}
-    small |= {RATE: FILE["parameters"][RATE], "model": None, "training.batch_tokens": None}
-    path = file(small, run_cap=4)
+    path = file(small | {"model": None}, run_cap=2)
 
     def table():
-        assert main(["tune", str(path), "--runs", str(tmp_path / "out"), "--slots", "1"]) == 0
-        return capsys.readouterr().out.splitlines()[-4:]
+        return printed("tune", path, "--runs", tmp_path / "out", "--slots", "1").splitlines()[-4:]
 
     whole = table()
     made = {one: one.stat().st_mtime_ns for one in (tmp_path / "out").glob("*/record.json")}

@@ -2,23 +2,15 @@
 
 import pytest
 
-from study.config import Transformer, experiment_from
+from study.config import experiment_from
 from study.config.overrides import nested
 from study.errors import InputError
 
 
-def test_a_site_beats_what_is_shared() -> None:
-    model = experiment_from(
-        {
-            "model.family": "transformer",
-            "model.attention.cross.score": "additive",
-            "model.attention.score": "bilinear",
-            "model.attention.heads": 2,
-            "model.attention.decoder_self.heads": 8,
-        }
-    ).model
-    assert isinstance(model, Transformer)
-    sites = model.attention
+def test_a_site_beats_what_is_shared():
+    shared = {"model.family": "transformer", "model.attention.score": "bilinear", "model.attention.heads": 2}
+    own = {"model.attention.cross.score": "additive", "model.attention.decoder_self.heads": 8}
+    sites = experiment_from(own | shared).model.attention
     scores = (sites.encoder_self.score, sites.decoder_self.score, sites.cross.score)
     assert scores == ("bilinear", "bilinear", "additive")
     assert (sites.encoder_self.heads, sites.decoder_self.heads, sites.cross.heads) == (2, 8, 2)
@@ -27,7 +19,7 @@ def test_a_site_beats_what_is_shared() -> None:
     assert (sites.encoder_self.additive_width, sites.cross.additive_width) == (None, 32)
 
 
-def test_derived_sizes_follow_the_mechanism() -> None:
+def test_derived_sizes_follow_the_mechanism():
     fields = {"model.attention.score": "additive", "model.encoder_width": 96, "model.attention.key_width": 24}
     cross = experiment_from(fields, {"model.attention.maps": "separate"}).model.attention.cross
     assert (cross.key_width, cross.additive_width) == (24, 24)
@@ -35,7 +27,7 @@ def test_derived_sizes_follow_the_mechanism() -> None:
     assert (raw.key_width, raw.additive_width) == (None, 96)
 
 
-def test_later_layers_win_whatever_their_form() -> None:
+def test_later_layers_win_whatever_their_form():
     experiment = experiment_from(
         {"model": {"width": 32, "layers": 2}, "seed": 1}, {"model.width": 48}, {"model": {"dropout": 0.5}}
     )
@@ -48,7 +40,7 @@ def test_later_layers_win_whatever_their_form() -> None:
 TRANSFORMER = {"model.family": "transformer"}
 ONE = {"model.memory": "structured", "model.annotations": 1}
 UNIFORM = {"model.attention.score": "uniform"}
-REFUSED: list[tuple[dict[str, object], str]] = [
+REFUSED = [
     ({"depth": 3}, "depth: no such field"),
     ({"model.depth": 3}, "model.depth: no such field."),
     ({"model.attention.encoder_self.heads": 2}, "model.attention.encoder_self: no such field"),
@@ -56,10 +48,7 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"data.folder": "there"}, "data.folder: expected with data.name multi30k or files, got grammar."),
     ({"model.family": "lstm"}, "model: Input tag 'lstm' found using 'family' does not match"),
     ({"model.attention.cross.scale": "sqrt"}, "model.attention.cross.scale: expected rsqrt, none, "),
-    (
-        {"model.width": "wide"},
-        "model.width: expected a valid integer, unable to parse string as an integer, got 'wide'.",
-    ),
+    ({"model.width": "wide"}, "model.width: expected a valid integer"),
     ({"model.layers": 1000}, "model.layers: expected less than or equal to 100, got 1000."),
     ({"seed": True}, "seed: expected a value that is not true or false, got true."),
     ({"data": "grammar"}, "data: "),
@@ -77,31 +66,26 @@ REFUSED: list[tuple[dict[str, object], str]] = [
     ({"training.warmup": 51, "training.steps": 50}, "training.warmup: expected at most steps (50), got 51."),
     ({"model.memory": "final", "model.attention.score": "additive"}, "model.attention.score: additive has no effect"),
     ({"model.memory": "empty", "model.attention.weights": "sigmoid"}, "model.attention.weights: sigmoid has no effect"),
-    (
-        {**TRANSFORMER, "model.memory": "mean", "model.attention.score": "cosine"},
-        "model.attention.score: cosine has no",
-    ),
+    ({**TRANSFORMER, "model.memory": "mean", "model.attention.score": "cosine"}, "model.attention.score: cosine has"),
     ({**TRANSFORMER, **ONE, "model.attention.cross.scale": "none"}, "model.attention.cross.scale: none has no effect"),
     ({**ONE, "model.attention.reach": "hard"}, "model.attention.reach: hard expected a memory of several"),
     ({"model.memory": "empty", "model.attention.values": "projected"}, "model.attention.values: projected has no"),
     ({**UNIFORM, "model.attention.weights": "sparsemax"}, "model.attention.weights: "),
     ({**UNIFORM, "model.attention.maps": "separate"}, "model.attention.maps: expected none with score uniform"),
-    ({**TRANSFORMER, "model.attention.heads": 1, "model.attention.combine": "sum_own"}, "model.attention.combine: sum"),
-    ({"model.attention.combine": "sum_wide", "model.attention.values": "projected"}, "model.attention.combine: sum_wi"),
     ({"preset": "luong2015_dott"}, "preset: expected bahdanau2015, "),
     ({"preset": "vaswani2017", "model.family": "recurrent"}, "model.positions: expected with model.family transformer"),
 ]
 
 
 @pytest.mark.parametrize(("given", "says"), REFUSED, ids=[str(given) for given, _ in REFUSED])
-def test_a_mistake_is_one_line_that_names_its_field(given: dict[str, object], says: str) -> None:
+def test_a_mistake_is_one_line_that_names_its_field(given, says):
     with pytest.raises(InputError) as caught:
         experiment_from(given)
     assert str(caught.value).startswith(says)
     assert "\n" not in str(caught.value)
 
 
-def test_over_one_slot_scores_stay_where_weights_are_not_normalised() -> None:
+def test_over_one_slot_scores_stay_where_weights_are_not_normalised():
     given = {"model.memory": "final", "model.attention.weights": "sigmoid", "model.attention.score": "additive"}
     assert experiment_from(given).model.attention.cross.score == "additive"
     assert experiment_from(given, TRANSFORMER).model.attention.cross.score == "additive"

@@ -1,14 +1,13 @@
 """The textbook arms keep their identities, lie below everything else, and leave no name behind."""
 
 import json
-from pathlib import Path
 
 import pytest
 import torch
 
 from study.attention import Lengths
 from study.commands import train
-from study.config import TEXTBOOK, Experiment, experiment_from, experiment_id
+from study.config import TEXTBOOK, experiment_from, experiment_id
 from study.errors import InputError
 from study.models import build
 from study.sweep.spec import expand, load
@@ -29,7 +28,7 @@ GRID = "method: grid\nmetric: {name: test/exact, goal: maximize}\nparameters: "
 
 
 @pytest.mark.parametrize("name", TEXTBOOK)
-def test_an_arm_keeps_its_identity_has_its_fields_everywhere_and_runs(name: str) -> None:
+def test_an_arm_keeps_its_identity_has_its_fields_everywhere_and_runs(name):
     assert experiment_id(experiment_from({"preset": name})) == IDS[name]
     model = experiment_from({"preset": name, "model.width": 16}).model
     for field, wanted in TEXTBOOK[name].overrides.items():
@@ -43,15 +42,15 @@ def test_an_arm_keeps_its_identity_has_its_fields_everywhere_and_runs(name: str)
     assert logits.isfinite().all()
 
 
-def test_everything_given_lies_over_a_preset_wherever_it_stands() -> None:
+def test_everything_given_lies_over_a_preset_wherever_it_stands():
     first = experiment_from({"model.attention.window": 3, "seed": 4}, {"preset": "luong2015_local_p"})
     assert (first.model.attention.cross.window, first.seed) == (3, 4)
     last = experiment_from({"preset": "luong2015_dot"}, {"preset": "luong2015_general"})
     assert last.model.attention.cross.score == "bilinear"
 
 
-def test_a_preset_is_a_flag_a_field_of_json_and_part_of_an_arm(monkeypatch: pytest.MonkeyPatch) -> None:
-    given: list[Experiment] = []
+def test_a_preset_is_a_flag_a_field_of_json_and_part_of_an_arm(monkeypatch):
+    given = []
     monkeypatch.setattr(train, "_run", lambda experiment, folder: given.append(experiment) or 0)
     train.main(["--preset", "luong2015_general", "--model.width", "32"])
     train.main(["--overrides-json", json.dumps({"preset": "luong2015_general", "model.width": 32})])
@@ -59,7 +58,7 @@ def test_a_preset_is_a_flag_a_field_of_json_and_part_of_an_arm(monkeypatch: pyte
     assert given == [experiment_from({"preset": "luong2015_general", "model.width": 32})] * 3
 
 
-def test_a_sweep_over_presets_reports_families_apart(tmp_path: Path) -> None:
+def test_a_sweep_over_presets_reports_families_apart(tmp_path):
     path = tmp_path / "s.yaml"
     arms = "[preset=luong2015_dot model.width=32, preset=vaswani2017, model.family=transformer, model.init=zero]"
     path.write_text(f"{GRID}{{arm: {{values: {arms}}}}}\n")

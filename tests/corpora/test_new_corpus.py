@@ -1,11 +1,11 @@
 """The module of the guide adds a corpus with one more line, and nothing about it fails silently."""
 
-import os
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
+
+from processes import output_of
 
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "docs/adding-a-corpus.md").read_text(encoding="utf-8")
@@ -18,7 +18,7 @@ parameters:
   training.steps: {value: 1}
   decoding.beam: {value: 1}
   trainer.device: {value: cpu}
-  seed: {values: [1, 2]}
+  seed: {values: [1]}
 """
 CHECKS = """
 import os
@@ -52,7 +52,7 @@ except InputError as problem:
 """
 
 
-def test_the_module_of_the_guide_and_one_line_add_a_whole_corpus(tmp_path: Path) -> None:
+def test_the_module_of_the_guide_and_one_line_add_a_whole_corpus(tmp_path):
     (module,) = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
     shutil.copytree(ROOT / "study", tmp_path / "study", ignore=shutil.ignore_patterns("__pycache__"))
     (tmp_path / "study/corpora/tatoeba.py").write_text(module, encoding="utf-8")
@@ -68,14 +68,4 @@ def test_the_module_of_the_guide_and_one_line_add_a_whole_corpus(tmp_path: Path)
         for end, words in (("de", "ein zwei drei vier"), ("en", "one two three four")):
             (tmp_path / "text" / f"{split}.{end}").write_text(f"{words}\n" * 30)
     (tmp_path / "own.yaml").write_text(SWEEP)
-    environment = {name: value for name, value in os.environ.items() if name != "STUDY_TATOEBA"}
-    ran = subprocess.run(
-        [sys.executable, "-c", CHECKS],
-        env={**environment, "PYTHONPATH": str(tmp_path)},
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert "tatoeba" in ran.stdout
+    assert "tatoeba" in output_of(sys.executable, "-c", CHECKS, cwd=tmp_path, PYTHONPATH=str(tmp_path))

@@ -1,11 +1,8 @@
 """Own parallel text: real Czech and English messages in every form, and what a user can get wrong."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -27,7 +24,7 @@ TEXT = {
 }
 
 
-def put(folder: Path, form: str, aligned: bool = True, text: Any = TEXT) -> Path:
+def put(folder, form, aligned=True, text=TEXT):
     """The text in one form: files side by side, with tabs, or with tabs in gzip."""
     folder.mkdir()
     for name, rows in text.items():
@@ -42,11 +39,11 @@ def put(folder: Path, form: str, aligned: bool = True, text: Any = TEXT) -> Path
     return folder
 
 
-def experiment(folder: Path | str, **fields: Any) -> Experiment:
+def experiment(folder, **fields):
     return experiment_from(LANGUAGES, {"data.folder": str(folder)}, {f"data.{k}": v for k, v in fields.items()})
 
 
-def test_text_decides_the_identity_and_neither_form_nor_place_does(tmp_path: Path) -> None:
+def test_text_decides_the_identity_and_neither_form_nor_place_does(tmp_path):
     forms = [experiment(put(tmp_path / form, form)) for form in ("sides", "tsv", "tsv.gz")]
     assert len({experiment_id(one) for one in forms}) == 1
     assert len({repr(one.data.read()) for one in forms}) == 1
@@ -65,7 +62,7 @@ def test_text_decides_the_identity_and_neither_form_nor_place_does(tmp_path: Pat
     assert not {name for name in metrics.names(plain.data) if "aer" in name or "gold" in name}
 
 
-def test_a_record_states_the_text_without_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_record_states_the_text_without_its_place(tmp_path, monkeypatch):
     """A record's configuration is valid where the files are not, with the same identity; other text is refused."""
     given = experiment(put(tmp_path / "here", "sides"))
     config = recorded(given)
@@ -87,7 +84,7 @@ def test_a_record_states_the_text_without_its_place(tmp_path: Path, monkeypatch:
         experiment(tmp_path / "here", content=config["data"]["content"])
 
 
-def test_pharaoh_counts_tokens_between_blanks() -> None:
+def test_pharaoh_counts_tokens_between_blanks():
     """`don't` is three words, so its link becomes three."""
     assert links("1-0 0?1", "ne nevím", "don't know") == (Link(0, 3, False), Link(1, 0), Link(1, 1), Link(1, 2))
     assert links("", "a", "b") == ()
@@ -96,14 +93,14 @@ def test_pharaoh_counts_tokens_between_blanks() -> None:
             links(text, "a", "b")
 
 
-def test_sentences_are_kept_as_they_are(tmp_path: Path) -> None:
+def test_sentences_are_kept_as_they_are(tmp_path):
     (tmp_path / "de.gz").write_bytes(gzip.compress("\ufeffEin Hund \r\n\u2028Zwei,  Hünde.\n".encode()))
     (tmp_path / "en").write_text("A dog \n\u2028Two,  dogs.\n")
     pairs = [(pair.source, pair.target) for pair in read_sides(tmp_path / "de.gz", tmp_path / "en")]
     assert pairs == [("Ein Hund ", "A dog "), ("\u2028Zwei,  Hünde.", "\u2028Two,  dogs.")]
 
 
-BROKEN: dict[str, tuple[dict[str, bytes | None], str]] = {
+BROKEN = {
     "no test": ({"news.tsv": None, "talk.tsv": None}, "expected train, valid and a test split, got train, valid"),
     "one side": ({"more.cs": b"a\n"}, r"expected NAME.cs and NAME.en, .* got more.cs"),
     "two forms": ({"news.cs": b"a\n", "news.en": b"b\n"}, "got news.cs, news.en, news.tsv"),
@@ -117,7 +114,7 @@ BROKEN: dict[str, tuple[dict[str, bytes | None], str]] = {
 
 
 @pytest.mark.parametrize(("files", "says"), BROKEN.values(), ids=BROKEN)
-def test_text_that_cannot_be_used_is_one_line(files: dict[str, bytes | None], says: str, tmp_path: Path) -> None:
+def test_text_that_cannot_be_used_is_one_line(files, says, tmp_path):
     folder = put(tmp_path / "text", "tsv")
     for name, content in files.items():
         (folder / name).write_bytes(content or b"")
@@ -128,7 +125,7 @@ def test_text_that_cannot_be_used_is_one_line(files: dict[str, bytes | None], sa
     assert "\n" not in str(caught.value)
 
 
-def test_fields_that_are_missing_or_wrong_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fields_that_are_missing_or_wrong_are_one_line(tmp_path, monkeypatch):
     folder = str(put(tmp_path / "text", "tsv"))
     monkeypatch.delenv("STUDY_FILES", raising=False)
     given = {"name": "files", "source": "cs", "target": "en", "folder": folder}
@@ -144,9 +141,8 @@ def test_fields_that_are_missing_or_wrong_are_one_line(tmp_path: Path, monkeypat
             experiment_from({"data": given | fields})
 
 
-def test_a_check_lists_all_that_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["check", str(REAL), "--source", "cs", "--target", "en"]) == 0
-    told = capsys.readouterr().out
+def test_a_check_lists_all_that_is_wrong(tmp_path, capsys, printed):
+    told = printed("check", REAL, "--source", "cs", "--target", "en")
     rows = {line.split()[0]: line.split()[1:] for line in told.splitlines()}
     assert rows["train"] == ["578", "5.671", "5.901", "0", "15", "no"]
     assert rows["admin"] == ["75", "8.573", "9.027", "0", "0", "0", "no"]
@@ -186,7 +182,7 @@ CLAIM = """claims:
 """
 
 
-def test_gold_links_of_own_text_are_scored(tmp_path: Path) -> None:
+def test_gold_links_of_own_text_are_scored(tmp_path):
     """On a test split alone, whose name has all kinds of characters: then the last layer aligns."""
     from study.training.run import run
 
@@ -197,13 +193,10 @@ def test_gold_links_of_own_text_are_scored(tmp_path: Path) -> None:
     (aer,) = (score for score in record.scores if (score.split, score.metric) == ("News-A_1", "aer"))
     assert (aer.value is not None, aer.signature) == (True, "layer:0|heads:mean")
     assert not [score for score in record.scores if (score.split, score.metric) == ("valid", "aer")]
-    assert record.data is not None
     assert record.data.files == {name: checksum(pairs) for name, pairs in experiment(folder).data.read().splits.items()}
 
 
-def test_sweep_report_claim_translation_and_alignment_work_on_own_text(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_sweep_report_claim_translation_and_alignment_work_on_own_text(tmp_path, monkeypatch, printed):
     """Two arms, one update each, in this process; then every reader of runs."""
     from study.sweep.spec import load
     from study.training.run import run
@@ -213,9 +206,7 @@ def test_sweep_report_claim_translation_and_alignment_work_on_own_text(
     Path("claims.yaml").write_text(CLAIM)
     spec = load(Path("own.yaml"))
     for cell in spec.runnable:
-        assert cell.experiment is not None
         record = run(cell.experiment, Path("runs") / str(cell.id), lambda line: None)
-    assert record.data is not None
     assert (record.data.source, record.data.target) == ("cs", "en")
     assert record.data.files.keys() == {"train", "valid", "admin", "test"}
     assert {score.split for score in record.scores} == {"valid", "admin", "test"}
@@ -223,13 +214,8 @@ def test_sweep_report_claim_translation_and_alignment_work_on_own_text(
     assert str(REAL) not in (tmp_path / "runs" / record.id / "record.json").read_text()
     assert main(["report", "own.yaml", "--runs", "runs"]) == 0
     assert "| BLEU |" in Path("runs/report/own/table.md").read_text(), "a corpus of sentences has a column of BLEU"
-    capsys.readouterr()
-    assert main(["claims", "--claims", "claims.yaml", "--runs", "runs", "own"]) == 0
-    assert "files, recurrent" in capsys.readouterr().out
+    assert "files, recurrent" in printed("claims", "--claims", "claims.yaml", "--runs", "runs", "own")
     folder = f"runs/{record.id}"
     assert main(["translate", folder, "Datum a čas"]) == 0
-    capsys.readouterr()
-    assert main(["translate", folder, "--align", "test", "--layer", "0"]) == 0
-    assert len(capsys.readouterr().out.splitlines()) == 63
-    assert main(["show", folder]) == 0
-    assert "admin" in capsys.readouterr().out
+    assert len(printed("translate", folder, "--align", "test", "--layer", "0").splitlines()) == 63
+    assert "admin" in printed("show", folder)

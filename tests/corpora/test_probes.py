@@ -1,17 +1,13 @@
 """Probes: the gold is recomputed from the sentences alone, and what is declared is what is drawn."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import Any
 
 import pytest
 
 from study.config import experiment_from
-from study.corpora import Corpus, Pair, load, words
+from study.corpora import load, words
 from study.corpora.grammar.draw import Draw
 from study.corpora.probes.lookup import named
-from study.corpora.probes.probe import Probe
 from study.errors import InputError
 
 GOLDEN = {
@@ -25,25 +21,25 @@ GOLDEN = {
 }
 
 
-def section(name: str, **fields: Any) -> Probe:
+def section(name, **fields):
     """A data section as an experiment resolves it."""
     given = {"train_pairs": 300, "test_pairs": 100, **fields}
     data = experiment_from({"training.select": "last"}, {"data.name": name}, {f"data.{k}": v for k, v in given.items()})
-    return data.data  # type: ignore[return-value]
+    return data.data
 
 
-def corpus(name: str, **fields: Any) -> Corpus:
+def corpus(name, **fields):
     return load(section(name, **fields))
 
 
-def pairs(name: str, count: int = 20, **fields: Any) -> list[Pair]:
+def pairs(name, count=20, **fields):
     """Pairs of one stream, without splits."""
     data, draw = section(name, **fields), Draw("pairs")
     return [data.pair(draw) for _ in range(count)]
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-def test_a_section_gives_the_same_pairs_for_ever_and_splits_share_no_source(name: str) -> None:
+def test_a_section_gives_the_same_pairs_for_ever_and_splits_share_no_source(name):
     drawn = corpus(name)
     assert drawn.files["test"][:16] == GOLDEN[name], "other pairs: raise the version of the section"
     assert [len(split) for split in drawn.splits.values()] == [300, 300, 100]
@@ -58,7 +54,7 @@ def test_a_section_gives_the_same_pairs_for_ever_and_splits_share_no_source(name
         assert len(words(pair.target)) == len(pair.target.split()) >= section(name).shortest_target
 
 
-def test_copy_reverse_and_sort_against_the_source() -> None:
+def test_copy_reverse_and_sort_against_the_source():
     for pair in pairs("copy"):
         assert pair.target == pair.source
         assert [(s, t) for s, t, _ in pair.alignment or ()] == [(t, t) for t in range(len(pair.source.split()))]
@@ -79,7 +75,7 @@ def test_copy_reverse_and_sort_against_the_source() -> None:
 
 
 @pytest.mark.parametrize("distance", [0, 5, 7])
-def test_copy_far_has_its_words_at_the_distance(distance: int) -> None:
+def test_copy_far_has_its_words_at_the_distance(distance):
     for pair in pairs("copy_far", length=11, copied=3, distance=distance):
         source, last = pair.source.split(), 11 - distance
         relevant = [s for s, word in enumerate(source) if word.startswith("w")]
@@ -88,7 +84,7 @@ def test_copy_far_has_its_words_at_the_distance(distance: int) -> None:
         assert [(s, t) for s, t, _ in pair.alignment or ()] == [(s, t) for t, s in enumerate(relevant)]
 
 
-def cycles(links: dict[str, str]) -> list[int]:
+def cycles(links):
     """Lengths of all cycles: nodes that nobody names are taken away until only cycles are left."""
     links = dict(links)
     while ends := [node for node in links if node not in links.values() or links[node] not in links]:
@@ -106,7 +102,7 @@ def cycles(links: dict[str, str]) -> list[int]:
     return sorted(lengths)
 
 
-def graph_of(pair: Pair) -> dict[str, str]:
+def graph_of(pair):
     source = pair.source.split()
     return {source[target][0]: source[s][0] for s, target, _ in pair.attends or ()}
 
@@ -122,25 +118,25 @@ def graph_of(pair: Pair) -> dict[str, str]:
         ({"nodes": 5, "dose": 0.6}, [2, 3]),
     ],
 )
-def test_graphs_have_the_cycles_declared_and_no_other(fields: dict[str, Any], lengths: list[int]) -> None:
+def test_graphs_have_the_cycles_declared_and_no_other(fields, lengths):
     graphs = [graph_of(pair) for pair in pairs("graph", **fields)]
     assert all(graph == graphs[0] for graph in graphs), "who names whom is fixed for the corpus"
     assert cycles(graphs[0]) == lengths
 
 
-def test_a_permutation_moves_every_node() -> None:
+def test_a_permutation_moves_every_node():
     for seed in range(20):
         data = section("graph", structure="permutation", seed=seed)
-        lengths = cycles({str(node): str(names[0]) for node, names in enumerate(named(data))})  # type: ignore[arg-type]
+        lengths = cycles({str(node): str(names[0]) for node, names in enumerate(named(data))})
         assert min(lengths) >= 2
         assert sum(lengths) == 12
 
 
-def test_every_lookup_brings_the_labels_of_the_nodes_named() -> None:
+def test_every_lookup_brings_the_labels_of_the_nodes_named():
     for name, fields in (("graph", {"structure": "one_way"}), ("graph", {}), ("multi_lookup", {"targets": 3})):
         for pair in pairs(name, **fields):
             source = pair.source.split()
-            looks: dict[int, list[int]] = {}
+            looks = {}
             for s, t, _ in pair.attends or ():
                 looks.setdefault(t, []).append(s)
             assert [link[:2] for link in pair.alignment or ()] == [(t, t) for t in range(len(source))]
@@ -150,13 +146,13 @@ def test_every_lookup_brings_the_labels_of_the_nodes_named() -> None:
 
 
 @pytest.mark.parametrize("targets", [1, 2, 4])
-def test_every_node_is_named_once_in_every_role_and_nobody_names_twice(targets: int) -> None:
-    names = named(section("multi_lookup", targets=targets))  # type: ignore[arg-type]
+def test_every_node_is_named_once_in_every_role_and_nobody_names_twice(targets):
+    names = named(section("multi_lookup", targets=targets))
     assert all(sorted(role) == list(range(12)) for role in zip(*names, strict=True))
     assert all(len({node, *row}) == targets + 1 for node, row in enumerate(names))
 
 
-def test_one_space_asks_for_one_word_of_its_kind() -> None:
+def test_one_space_asks_for_one_word_of_its_kind():
     for pair in pairs("one_space"):
         source = pair.source.split()
         (asks,) = (s for s, word in enumerate(source) if len(word) == 1)
@@ -177,11 +173,11 @@ def test_one_space_asks_for_one_word_of_its_kind() -> None:
         ({"name": "multi_lookup", "targets": 4, "labels": 8}, "labels: expected at most 300"),
     ],
 )
-def test_what_means_nothing_is_refused(fields: dict[str, Any], says: str) -> None:
+def test_what_means_nothing_is_refused(fields, says):
     with pytest.raises(InputError, match=says):
         experiment_from({f"data.{name}": value for name, value in fields.items()})
 
 
-def test_too_few_different_sources_are_refused() -> None:
+def test_too_few_different_sources_are_refused():
     with pytest.raises(InputError, match="too few different sources"):
         corpus("copy", symbols=2, longest=4, train_pairs=30)

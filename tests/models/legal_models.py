@@ -1,19 +1,11 @@
 """Random legal models: any mixture of the configuration's own values, without those that it refuses beside the rest."""
 
-from __future__ import annotations
-
-from random import Random
-from typing import Any
-
-from pydantic import BaseModel
-from pydantic.fields import FieldInfo
-
 from study.config import Attention, Recurrent, Transformer, experiment_from
 from study.config.mechanisms import AXES, REACH, choices
 from study.errors import InputError
 
-FAMILIES: dict[str, type[Recurrent] | type[Transformer]] = {"recurrent": Recurrent, "transformer": Transformer}
-SIZES: dict[str, tuple[Any, ...]] = {
+FAMILIES = {"recurrent": Recurrent, "transformer": Transformer}
+SIZES = {
     "width": (6, 12, 14),
     "encoder_width": (10, 12),
     "layers": (1, 2),
@@ -39,7 +31,7 @@ PLACES = {"score": "attention.score", "reach": "attention.cross.reach", "memory"
 OWNERS = [{PLACES[axis]: value} for axis in PLACES for value, row in AXES[axis].items() if row.options]
 """The values that have options."""
 
-COMPANIONS: list[dict[str, Any]] = [
+COMPANIONS = [
     {f"model.{name}": value for name, value in fields.items()}
     for fields in (
         {},
@@ -63,15 +55,15 @@ WANTED = 6
 """Missing fields that a model tries first."""
 
 
-def values(name: str, field: FieldInfo) -> tuple[Any, ...]:
+def values(name, field):
     """The values that a field may be set to."""
     return choices(field) or ((False, True) if field.annotation is bool else SIZES[name])
 
 
-def axes(family: str) -> dict[str, tuple[Any, ...]]:
+def axes(family):
     """Every dotted field of a family but `factors`, those of attention at all sites and at each, with its values."""
     fields = FAMILIES[family].model_fields
-    sites: type[BaseModel] = fields["attention"].default_factory  # type: ignore[assignment]
+    sites = fields["attention"].default_factory
     own = {
         f"model.{name}": values(name, field)
         for name, field in fields.items()
@@ -82,7 +74,7 @@ def axes(family: str) -> dict[str, tuple[Any, ...]]:
     return own | {f"model.attention.{site}{name}": some for site in at for name, some in attention.items()}
 
 
-def is_legal(fields: dict[str, Any]) -> bool:
+def is_legal(fields):
     try:
         experiment_from(fields)
     except InputError:
@@ -90,7 +82,7 @@ def is_legal(fields: dict[str, Any]) -> bool:
     return True
 
 
-def legal(drawn: list[tuple[str, Any]], base: dict[str, Any]) -> dict[str, Any]:
+def legal(drawn, base):
     """The base with each drawn field that it takes, in the order drawn; once more those that were refused at first."""
     kept, left = dict(base), drawn
     for _ in range(2):
@@ -104,7 +96,7 @@ def legal(drawn: list[tuple[str, Any]], base: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def drawn_from(random: Random, missing: set[tuple[str, Any]]) -> dict[str, Any]:
+def drawn_from(random, missing):
     """About half of the family's fields and of those of all sites, and some of single sites, what is missing first."""
     family = random.choice(sorted(FAMILIES))
     base = {"model.family": family, "model.width": 14, "model.attention.heads": random.choice((1, 2))}
@@ -117,11 +109,11 @@ def drawn_from(random: Random, missing: set[tuple[str, Any]]) -> dict[str, Any]:
     return legal([*wanted, *chosen.items()], {**base, **companion})
 
 
-def said(name: str, value: Any) -> tuple[str, Any]:
+def said(name, value):
     """A field, wherever it is set, and its value by name; of numbers only that there is one."""
     return name.rpartition(".")[2], "a number" if name.rpartition(".")[2] in SIZES else value
 
 
-def everything() -> set[tuple[str, Any]]:
+def everything():
     """All that can be said of the two families."""
     return {said(name, value) for family in FAMILIES for name, some in axes(family).items() for value in some}

@@ -1,11 +1,10 @@
 """Small models in float64 and a small batch, for the tests of this folder."""
 
 import torch
-from torch import Tensor
 
 from study.attention import Lengths
 from study.config import experiment_from
-from study.models import Translator, build
+from study.models import build
 from study.models.translator import BOS, PAD
 
 VOCABULARY, WIDTH = 23, 26
@@ -31,17 +30,17 @@ MULTI_HEAD = {  # pairwise different widths wherever a head may choose its own
 }
 
 
-def at(fields: dict, prefix: str = "model.") -> dict:
+def at(fields, prefix="model."):
     """Names without their common beginning: {"layers": 2} ↦ {"model.layers": 2}."""
     return {prefix + name: value for name, value in fields.items()}
 
 
-def model(*overrides: dict, seed: int = 3, vocabulary: int = VOCABULARY, lengths: Lengths = LENGTHS) -> Translator:
+def model(*overrides, seed=3, vocabulary=VOCABULARY, lengths=LENGTHS):
     """An initialised model in evaluation mode and in float64."""
     return build(experiment_from(*overrides).model, vocabulary, seed, lengths).double().eval()
 
 
-def tokens(seed: int, lengths: tuple[int, ...], longest: int | None = None) -> Tensor:
+def tokens(seed, lengths, longest=None):
     """Random tokens of these lengths, then padding: [B, longest]."""
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randint(4, VOCABULARY, (len(lengths), longest or max(lengths)), generator=generator)
@@ -49,19 +48,19 @@ def tokens(seed: int, lengths: tuple[int, ...], longest: int | None = None) -> T
     return torch.where(position < torch.tensor(lengths)[:, None], drawn, PAD)
 
 
-def batch() -> tuple[Tensor, Tensor]:
+def batch():
     """Sources [3, 7] and targets [3, 11] that begin with BOS."""
     target = tokens(2, TARGET_LENGTHS)
     target[:, 0] = BOS
     return tokens(1, SOURCE_LENGTHS), target
 
 
-def forced(translator: Translator, source: Tensor, target: Tensor) -> Tensor:
+def forced(translator, source, target):
     """Logits of teacher-forced decoding, [B, L, N]."""
     return translator.decode(translator.encode(source, source != PAD), target).logits
 
 
-def stepped(translator: Translator, source: Tensor, target: Tensor) -> Tensor:
+def stepped(translator, source, target):
     """The same logits, token by token."""
     encoded = translator.encode(source, source != PAD)
     state, out = encoded.state, []

@@ -1,8 +1,6 @@
 """`study check`: every built-in mechanism passes, and every kind of mistake is found by the check that is for it."""
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +8,7 @@ from study.__main__ import main
 from study.attention.part import Part
 from study.config import plugins
 from study.config.mechanisms import AXES
-from study.models.conformance import Check, check
+from study.models.conformance import check
 
 HEAD = """\
 import torch
@@ -26,110 +24,81 @@ SCORE = "formula='mine', scale='none', d='K', equal_sizes=True"
 
 
 @pytest.mark.parametrize("axis", [axis for axis, rows in AXES.items() if rows.extensible or axis in ("norm", "logits")])
-def test_every_built_in_mechanism_passes(axis: str) -> None:
+def test_every_built_in_mechanism_passes(axis):
     outcomes = {value: list(check(axis, value)) for value in AXES[axis] if value not in ATTENDS}
     assert all(outcomes.values())
     assert [(value, case) for value, found in outcomes.items() for case in found if case.problem] == []
 
 
-def problems(path: str) -> Iterator[Check]:
+def problems(path):
     """Yield the checks that fail, one after another."""
     plugins.allow([path])
     plugin = plugins.read(path)
     return (found for found in check(Part.named(plugin.value).axis, plugin.value) if found.problem)
 
 
-def own(folder: Path, base: str, facts: str, body: str) -> str:
+def own(folder, base, facts, body):
     path = folder / "mine.py"
     lines = "".join(f"    {line}\n" for line in body.splitlines())
     path.write_text(HEAD.format(base=base, facts=facts) + lines, encoding="utf-8")
     return str(path)
 
 
-WRONG = {
-    "mask ignored": (
-        "Padding",
-        "Weighting",
-        "formula='mine', sums_to_one=True",
-        "def forward(self, logits, mask):\n    return to_float32(logits).softmax(-1)",
-    ),
-    "counts padding": (
-        "Padding",
-        "Weighting",
-        "formula='mine'",
-        "def forward(self, logits, mask):\n    return (to_float32(logits) / logits.shape[-1]).masked_fill(~mask, 0.0)",
-    ),
-    "over slots": (
-        "Models with every reach decode",
-        "Score",
-        SCORE,
-        "def prepare(self, keys):\n    return keys - keys.mean(2, keepdim=True)",
-    ),
-    "heads not first": (
-        "Removing a head",
-        "Combine",
-        "formula='mine'",
-        "def __init__(self, heads, size, width):\n    super().__init__(heads, size, width)\n"
-        "    self.weight = nn.Parameter(torch.empty(heads * size, width))\n"
-        "def forward(self, heads):\n    return heads.transpose(1, 2).flatten(2) @ self.weight",
-    ),
-    "reads": (
-        "A score depends",
-        "Score",
-        "formula='mine', d='K', reads=('query', 'key')",
-        "def forward(self, query, prepared, view):\n"
-        "    return query.mean(-1, keepdim=True).expand(*query.shape[:3], prepared.shape[2])",
-    ),
-    "one head for all": (
-        "A finite gradient",
-        "Score",
-        SCORE,
-        "def forward(self, query, prepared, view):\n    return query @ prepared[:, :1].transpose(-1, -2)",
-    ),
-    "gathered": (
-        "Every window",
-        "Score",
-        SCORE + ", reads=('query', 'key', 'slot')",
-        "gather_from = 11.0\ndef forward(self, query, prepared, view):\n"
-        "    return query @ prepared.transpose(-1, -2) - torch.arange(prepared.shape[2], device=query.device) ** 2",
-    ),
-    "position of the call": (
-        "Models with every reach decode",
-        "Score",
-        SCORE + ", reads=('query', 'key', 'position', 'slot')",
-        "def forward(self, query, prepared, view):\n"
-        "    t, s = (torch.arange(x.shape[2], device=x.device) for x in (query, prepared))\n"
-        "    return query @ prepared.transpose(-1, -2) - (t[:, None] - s).abs()",
-    ),
-    "left behind": (
-        "It is built on another device",
-        "Score",
-        SCORE,
-        "def __init__(self, heads, query, key):\n    super().__init__(heads, query, key)\n"
-        "    self.slope = torch.ones(1)\n"
-        "def forward(self, query, prepared, view):\n    return self.slope * (query @ prepared.transpose(-1, -2))",
-    ),
-    "float64": (
-        "A step of training",
-        "Score",
-        SCORE,
-        "def prepare(self, keys):\n    return keys * torch.ones(1, dtype=torch.float64, device=keys.device)",
-    ),
-    "unused by a layer": (
-        "A finite gradient",
-        "Mixing",
-        "formula='x'",
-        "def __init__(self, width):\n    super().__init__(width)\n"
-        "    self.weight = nn.Parameter(torch.empty(width, width))\n"
-        "def remember(self, states, mask):\n    return states\n"
-        "def forward(self, query, memory, view):\n    return memory, Terms()",
-    ),
-}
+WRONG = f"""
+== mask ignored | Padding | Weighting | formula='mine', sums_to_one=True
+def forward(self, logits, mask):
+    return to_float32(logits).softmax(-1)
+== counts padding | Padding | Weighting | formula='mine'
+def forward(self, logits, mask):
+    return (to_float32(logits) / logits.shape[-1]).masked_fill(~mask, 0.0)
+== over slots | Models with every reach decode | Score | {SCORE}
+def prepare(self, keys):
+    return keys - keys.mean(2, keepdim=True)
+== heads not first | Removing a head | Combine | formula='mine'
+def __init__(self, heads, size, width):
+    super().__init__(heads, size, width)
+    self.weight = nn.Parameter(torch.empty(heads * size, width))
+def forward(self, heads):
+    return heads.transpose(1, 2).flatten(2) @ self.weight
+== reads | A score depends | Score | formula='mine', d='K', reads=('query', 'key')
+def forward(self, query, prepared, view):
+    return query.mean(-1, keepdim=True).expand(*query.shape[:3], prepared.shape[2])
+== one head for all | A finite gradient | Score | {SCORE}
+def forward(self, query, prepared, view):
+    return query @ prepared[:, :1].transpose(-1, -2)
+== gathered | Every window | Score | {SCORE}, reads=('query', 'key', 'slot')
+gather_from = 11.0
+def forward(self, query, prepared, view):
+    return query @ prepared.transpose(-1, -2) - torch.arange(prepared.shape[2], device=query.device) ** 2
+== position of the call | Models with every reach decode | Score | {SCORE}, reads=('query', 'key', 'position', 'slot')
+def forward(self, query, prepared, view):
+    t, s = (torch.arange(x.shape[2], device=x.device) for x in (query, prepared))
+    return query @ prepared.transpose(-1, -2) - (t[:, None] - s).abs()
+== left behind | It is built on another device | Score | {SCORE}
+def __init__(self, heads, query, key):
+    super().__init__(heads, query, key)
+    self.slope = torch.ones(1)
+def forward(self, query, prepared, view):
+    return self.slope * (query @ prepared.transpose(-1, -2))
+== float64 | A step of training | Score | {SCORE}
+def prepare(self, keys):
+    return keys * torch.ones(1, dtype=torch.float64, device=keys.device)
+== unused by a layer | A finite gradient | Mixing | formula='x'
+def __init__(self, width):
+    super().__init__(width)
+    self.weight = nn.Parameter(torch.empty(width, width))
+def remember(self, states, mask):
+    return states
+def forward(self, query, memory, view):
+    return memory, Terms()
+"""
+"""A mistake, the check that finds it, the base of its class, its facts and its methods."""
 
 
-@pytest.mark.parametrize("mistake", WRONG)
-def test_a_mistake_is_found_by_the_check_that_is_for_it(mistake: str, tmp_path: Path) -> None:
-    name, base, facts, body = WRONG[mistake]
+@pytest.mark.parametrize("mistake", WRONG.split("\n== ")[1:], ids=lambda text: text.partition(" |")[0])
+def test_a_mistake_is_found_by_the_check_that_is_for_it(mistake, tmp_path):
+    head, _, body = mistake.partition("\n")
+    _, name, base, facts = head.split(" | ")
     assert any(found.name.startswith(name) for found in problems(own(tmp_path, base, facts, body)))
 
 
@@ -154,9 +123,7 @@ RIGHT_LINES = {
 
 
 @pytest.mark.parametrize("mistake", RAISING)
-def test_an_error_is_told_once_and_at_the_users_line(
-    mistake: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_is_told_once_and_at_the_users_line(mistake, tmp_path, capsys):
     method, wrong = RAISING[mistake]
     path = tmp_path / "alibi.py"
     path.write_text(HEAD_OF_ALIBI + ALIBI.replace(RIGHT_LINES[method], wrong), encoding="utf-8")
@@ -165,7 +132,7 @@ def test_an_error_is_told_once_and_at_the_users_line(
     assert len(re.findall(rf"{path}:\d+, Alibi.{method}: \w+Error: ", said)) == 1
     assert said.startswith(f"Alibi, a value of score ({path}:3)\n")
     assert said.endswith("\n1 check fails\n")
-    few = ["--data.train_pairs=60", "--data.test_pairs=4"]
+    few = ["--data.train_pairs=200", "--data.test_pairs=20"]
     assert main(["explain", *few, "--model.attention.maps=separate", f"--model.attention.score={path}"]) == 2
     said = capsys.readouterr().err
     assert re.search(rf"{path}:\d+, Alibi.{method}: \w+Error: .*Correct this line; `study check` tests the file", said)

@@ -12,7 +12,7 @@ S, L = 5, 7
 SIZES = Sizes(N, Lengths(13, 11), S, L)
 
 
-def test_a_recurrent_model_by_hand() -> None:
+def test_a_recurrent_model_by_hand():
     """Bahdanau with a GRU, D 6, A 11: products of every step, two operations a multiply-add."""
     D, A, C = 6, 11, 3  # C: one direction of the encoder
     model = experiment_from({"preset": "bahdanau2015", "model.width": D, "model.attention.additive_width": A}).model
@@ -33,7 +33,7 @@ def test_a_recurrent_model_by_hand() -> None:
     assert cost(model, SIZES).flops_per_token == round(sum(part.flops for part in parts.values()) / L)
 
 
-def test_a_transformer_by_hand() -> None:
+def test_a_transformer_by_hand():
     D, F, H, K, V, layers = 10, 17, 3, 4, 2, 2
     fields = {"width": D, "feedforward": F, "attention.heads": H, "attention.key_width": K, "attention.value_width": V}
     overrides = {f"model.{name}": value for name, value in fields.items()}
@@ -46,7 +46,7 @@ def test_a_transformer_by_hand() -> None:
         "output layer": N * D + N,
     }
 
-    def attention(queries: int, slots: int) -> int:
+    def attention(queries, slots):
         mapped = queries * 2 * D * H * K + slots * 2 * D * H * (K + V) + queries * 2 * H * V * D
         return layers * (mapped + queries * slots * 2 * H * (K + V))
 
@@ -62,7 +62,7 @@ def test_a_transformer_by_hand() -> None:
 
 
 @pytest.mark.parametrize(("score", "window"), [("dot", 0), ("dot", 1), ("additive", 3)])
-def test_a_gathered_window_costs_what_its_slots_cost(score: str, window: int) -> None:
+def test_a_gathered_window_costs_what_its_slots_cost(score, window):
     """Score and mix of 2w + 1 slots a query. Sentences of 100 tokens are long enough to gather every window."""
     D, H, K, A, V, length, width = 10, 2, 5, 3, 4, 100, 2 * window + 1
     fields = {"heads": H, "key_width": K, "value_width": V, "score": score, "reach": "local_m", "window": window}
@@ -90,7 +90,7 @@ def test_a_gathered_window_costs_what_its_slots_cost(score: str, window: int) ->
     ],
     ids=lambda overrides: "-".join(map(str, overrides.values())),
 )
-def test_every_parameter_is_counted_once(overrides: dict[str, object]) -> None:
+def test_every_parameter_is_counted_once(overrides):
     model = experiment_from(overrides, {"model.width": 16}).model
     found = cost(model, SIZES._replace(source=3, target=2))
     real = build(model, N, 1, SIZES.lengths)

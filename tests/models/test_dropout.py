@@ -12,7 +12,7 @@ from study.models.dropout import Dropout, dropout, follow_protocol
 
 
 @pytest.mark.parametrize(("rate", "kept"), [(0.1, 58982), (0.5, 32768), (1e-6, 65536), (1 - 1e-9, 1)])
-def test_what_stays_is_divided_by_the_probability_that_was_drawn(rate: float, kept: int) -> None:
+def test_what_stays_is_divided_by_the_probability_that_was_drawn(rate, kept):
     torch.manual_seed(1)
     n = 2_000_001  # no multiple of four
     x = torch.ones(n, dtype=torch.float64, requires_grad=True)
@@ -28,7 +28,7 @@ def test_what_stays_is_divided_by_the_probability_that_was_drawn(rate: float, ke
         assert max(map(abs, lagged)) < 5 * n**-0.5, "the four parts of a draw are independent"
 
 
-def test_a_seed_decides_the_mask() -> None:
+def test_a_seed_decides_the_mask():
     x = torch.randn(7, 5, 3).transpose(0, 1)
     draws = []
     for seed in (1, 1, 2):
@@ -42,13 +42,13 @@ def test_a_seed_decides_the_mask() -> None:
 
 @pytest.mark.parametrize("family", ["recurrent", "transformer"])
 @pytest.mark.parametrize("fields", [{}, {"model.input_feeding": True}], ids=["plain", "fed"])
-def test_protocol_1_draws_as_torch_does_and_protocol_2_not(family: str, fields: dict, monkeypatch) -> None:
+def test_protocol_1_draws_as_torch_does_and_protocol_2_not(family, fields, monkeypatch):
     if family == "transformer" and fields:
         pytest.skip("no input feeding")
     config = experiment_from({"model.family": family, "model.layers": 2, "model.width": 16, **fields}).model
     source, target = torch.randint(4, 13, (3, 6)), torch.randint(4, 13, (3, 5))
 
-    def logits(protocol: int) -> torch.Tensor:
+    def logits(protocol):
         model = build(config, 13, 1, Lengths(9, 9))
         follow_protocol(model, protocol)
         torch.manual_seed(7)

@@ -3,12 +3,11 @@
 import model_cases as cases
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from torch.testing import assert_close
 
 import study
-from study.attention import AttentionCall
 from study.config import experiment_from
 from study.models.recurrent import Cell, Encoder
 from study.models.translator import PAD
@@ -22,7 +21,7 @@ EXACT = {"rtol": 1e-10, "atol": 1e-12}
 @pytest.mark.parametrize(
     ("kind", "layers", "bidirectional"), [(nn.GRU, 2, True), (nn.LSTM, 2, False), (nn.LSTM, 1, True)]
 )
-def test_the_encoder_is_torchs_on_packed_sequences(kind: type, layers: int, bidirectional: bool) -> None:
+def test_the_encoder_is_torchs_on_packed_sequences(kind, layers, bidirectional):
     torch.manual_seed(0)
     encoder = Encoder(kind, D, E, layers, bidirectional, 0.0).double()
     size = E // 2 if bidirectional else E
@@ -49,13 +48,12 @@ def test_the_encoder_is_torchs_on_packed_sequences(kind: type, layers: int, bidi
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_enters_the_cell_is_a_wider_input(kind: type) -> None:
+def test_what_enters_the_cell_is_a_wider_input(kind):
     """W_x x + W_e e is torch's cell on [x; e] with the two matrices side by side."""
     torch.manual_seed(0)
     entering = 5
     cell = Cell(kind, D, 1, 0.0, entering).double()
     wide = kind(D + entering, D, batch_first=True).double()
-    assert cell.entering is not None
     wide.weight_ih_l0.data = torch.cat([cell.rnn.weight_ih_l0, cell.entering.weight], 1).data
     for name in ("weight_hh_l0", "bias_ih_l0", "bias_hh_l0"):
         getattr(wide, name).data = getattr(cell.rnn, name).data
@@ -70,7 +68,7 @@ def test_what_enters_the_cell_is_a_wider_input(kind: type) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("positions", ["none", "sinusoidal"])
-def test_without_positions_the_transformer_encoder_is_permutation_equivariant(positions: str) -> None:
+def test_without_positions_the_transformer_encoder_is_permutation_equivariant(positions):
     translator = cases.model(cases.TRANSFORMER, {"model.positions": positions}, cases.MULTI_HEAD)
     source, _ = cases.batch()
     source = source[:1]
@@ -82,17 +80,17 @@ def test_without_positions_the_transformer_encoder_is_permutation_equivariant(po
     assert same == (positions == "none")
 
 
-def test_split_factors_keep_labels_from_scores_and_names_from_values() -> None:
+def test_split_factors_keep_labels_from_scores_and_names_from_values():
     """Other labels leave every weight as it is; other names leave the states as they are where weights are uniform."""
     arm = {"model.family": "transformer", "model.layers": 1, "model.factors": "split", "model.positions": "none"}
     small = {"data.name": "graph", "data.train_pairs": 200, "training.select": "last", "model.attention.maps": "tied"}
     data = study.DataModule(experiment := experiment_from(small, arm))
     model = initial_model(experiment, data).eval()
     (site,) = (attention for name, _, attention in model.sites() if name == "encoder_self")
-    calls: list[AttentionCall] = []
+    calls = []
     site.tap = calls.append
 
-    def states(text: str) -> Tensor:
+    def states(text):
         ids = torch.tensor(data.vocabulary.encode([text]))
         slots = model.encode(ids, torch.ones_like(ids, dtype=torch.bool)).memories[0]
         return slots.values

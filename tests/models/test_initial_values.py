@@ -1,28 +1,24 @@
 """Initial values: arms share what they share, bit by bit; variances are the stated ones; matched logits have sd 1."""
 
-from collections.abc import Iterator
 from itertools import product
-from typing import Any
 
 import legal_models
 import model_cases as cases
 import pytest
 import torch
-from torch import Tensor
 
-from study.attention import AttentionCall
 from study.config import experiment_from
 from study.models import build, match_logits
 from study.models.translator import PAD
 from study.training.diagnostics import taps
 
 
-def values(fields: dict, seed: int = 5) -> dict[str, Tensor]:
+def values(fields, seed=5):
     model = build(experiment_from({"model.width": 26, "model.attention.heads": 1}, cases.at(fields)).model, 23, seed)
     return dict(model.named_parameters())
 
 
-def test_another_seed_differs_in_every_matrix() -> None:
+def test_another_seed_differs_in_every_matrix():
     for fields in ({}, {"family": "transformer"}):
         first, second, again = values(fields), values(fields, 6), values(fields)
         for name in first:
@@ -30,7 +26,7 @@ def test_another_seed_differs_in_every_matrix() -> None:
             assert torch.equal(first[name], second[name]) == (first[name].ndim < 2), name
 
 
-def test_variances_are_one_over_fan_in() -> None:
+def test_variances_are_one_over_fan_in():
     wide = {"width": 192, "attention.heads": 3, "attention.score": "additive", "attention.additive_width": 160}
     transformer = values({"family": "transformer", **wide, "attention.key_width": 64, "attention.value_width": 128})
     recurrent = values({"encoder_width": 128, "attention.score": "bilinear", "width": 192})
@@ -57,7 +53,7 @@ def test_variances_are_one_over_fan_in() -> None:
 
 
 @pytest.mark.parametrize("family", ["recurrent", "transformer"])
-def test_tied_embeddings_are_one_parameter(family: str) -> None:
+def test_tied_embeddings_are_one_parameter(family):
     for tying, count in (("separate", 3), ("target", 2), ("shared", 1)):
         model = cases.model({"model.family": family, "model.width": 28, "model.embeddings": tying})
         weights = [model.source_embedding.weight, model.target_embedding.weight, model.unembedding.weight]
@@ -70,7 +66,7 @@ def test_tied_embeddings_are_one_parameter(family: str) -> None:
     assert shared.target_embedding.weight.equal(tied.target_embedding.weight)
 
 
-def logit_sds(model, source: Tensor, target: Tensor) -> dict[tuple[str, int], Tensor]:
+def logit_sds(model, source, target):
     """Standard deviation of the visible logits of three heads, by site and layer."""
     with torch.no_grad(), taps(model) as calls:
         model.decode(model.encode(source, source != PAD), target)
@@ -80,7 +76,7 @@ def logit_sds(model, source: Tensor, target: Tensor) -> dict[tuple[str, int], Te
     }
 
 
-def _head(call: AttentionCall, h: int) -> Tensor:
+def _head(call, h):
     return call.logits[:, h][call.mask.expand_as(call.logits)[:, h]]
 
 
@@ -104,7 +100,7 @@ LUONG = {"model.decoder": "luong", "model.input_feeding": True}
     [*((cases.FAMILIES["transformer"], fields) for fields in MATCHED), *((LUONG, fields) for fields in MATCHED[1:5:3])],
     ids=str,
 )
-def test_matched_logits_have_standard_deviation_one_in_every_head(family: dict, fields: dict) -> None:
+def test_matched_logits_have_standard_deviation_one_in_every_head(family, fields):
     model = cases.model(
         family,
         {"model.width": 26, "model.dropout": 0.3},
@@ -120,7 +116,7 @@ def test_matched_logits_have_standard_deviation_one_in_every_head(family: dict, 
 
 
 @pytest.mark.parametrize("fields", [{}, {"model.memory": "final", "model.attention.weights": "sigmoid"}])
-def test_matching_where_there_is_nothing_to_match_leaves_finite_values(fields: dict) -> None:
+def test_matching_where_there_is_nothing_to_match_leaves_finite_values(fields):
     """One logit alone, of a query that is zero."""
     model = cases.model(
         {"model.init": "zero", "model.width": 26, "model.decoder": "bahdanau", **fields},
@@ -139,7 +135,7 @@ OTHERWISE = {  # the axes whose very point is another initial value of one param
 }
 
 
-def arms(family: str) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:
+def arms(family):
     """Every value of every field, and two legal arms that differ in it alone, at one site where all sites refuse it."""
     axes = legal_models.axes(family)
     for dotted, some in axes.items():
@@ -148,7 +144,7 @@ def arms(family: str) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:
             continue
         at_a_site = [name for name in axes if name.count(".") == 3 and name.endswith(f".{axis}")]
         for value in some:
-            found: list[dict[str, Any]] = []
+            found = []
             for name, companion in product([dotted, *at_a_site], legal_models.COMPANIONS):
                 base = {"model.family": family, "model.width": 12, "model.attention.heads": 2, **companion}
                 pair = [base, {**base, name: value}]
@@ -158,11 +154,11 @@ def arms(family: str) -> Iterator[tuple[str, Any, list[dict[str, Any]]]]:
 
 
 @pytest.mark.parametrize("family", cases.FAMILIES)
-def test_two_arms_that_differ_in_one_field_start_bit_equal_in_all_that_they_share(family: str) -> None:
+def test_two_arms_that_differ_in_one_field_start_bit_equal_in_all_that_they_share(family):
     """For every field and every value of it that the configuration knows."""
-    cache: dict[str, dict[str, Tensor]] = {}
+    cache = {}
 
-    def start(fields: dict[str, Any]) -> dict[str, Tensor]:
+    def start(fields):
         if str(fields) not in cache:
             cache[str(fields)] = dict(cases.model(fields).named_parameters())
         return cache[str(fields)]

@@ -5,7 +5,6 @@ from itertools import product
 import model_cases as cases
 import pytest
 import torch
-from torch import Tensor
 
 from study.models.search import beam_search
 from study.models.translator import BOS, EOS, PAD, Encoded, Translator
@@ -17,43 +16,43 @@ WORDS = [token for token in range(V) if token not in (PAD, BOS, EOS)]
 class Scripted(Translator):
     """Logits read from a table [sentences, steps, V (last token), V]; a source is the number of its sentence."""
 
-    def __init__(self, table: Tensor) -> None:
+    def __init__(self, table):
         super().__init__()
         self.table = table
 
-    def encode(self, source: Tensor, mask: Tensor) -> Encoded:
+    def encode(self, source, mask):
         return Encoded((), (source[:, 0], torch.zeros_like(source[:, 0])), ())
 
-    def step(self, token: Tensor, state: tuple[Tensor, Tensor], encoded: Encoded) -> tuple[Tensor, tuple]:
+    def step(self, token, state, encoded):
         sentence, t = state
         return self.table[sentence, t, token], (sentence, t + 1)
 
 
-def script(sentences: int, steps: int = LIMIT, sharpness: float = 2.0, ending: float = 0.0) -> Tensor:
+def script(sentences, steps=LIMIT, sharpness=2.0, ending=0.0):
     generator = torch.Generator().manual_seed(17)
     table = sharpness * torch.randn(sentences, steps, V, V, generator=generator, dtype=torch.float64)
     table[..., EOS] += ending
     return table
 
 
-def search(table: Tensor, rows: list[int], beam: int, alpha: float = 1.0, limit: int | None = None) -> list[list[int]]:
+def search(table, rows, beam, alpha=1.0, limit=None):
     source = torch.tensor(rows)[:, None]
     return beam_search(
         Scripted(table), source, source >= 0, beam=beam, length_penalty=alpha, limit=limit or table.shape[1]
     )
 
 
-def log_prob(table: Tensor, tokens: tuple[int, ...]) -> float:
+def log_prob(table, tokens):
     """Log probability of one sentence's tokens, under its table [steps, V, V]."""
     before = (BOS, *tokens)
     return sum(float(table[t, before[t]].log_softmax(-1)[token]) for t, token in enumerate(tokens))
 
 
-def plain_beam(table: Tensor, beam: int, alpha: float) -> list[int]:
+def plain_beam(table, beam, alpha):
     """One sentence, with lists and sorting."""
     log = table.log_softmax(-1).tolist()
-    alive: list[tuple[float, tuple[int, ...]]] = [(0.0, ())]
-    finished: list[tuple[float, tuple[int, ...]]] = []
+    alive = [(0.0, ())]
+    finished = []
     for t in range(len(log)):
         candidates = [
             (score + log[t][(BOS, *tokens)[t]][token], (*tokens, token))
@@ -71,7 +70,7 @@ def plain_beam(table: Tensor, beam: int, alpha: float) -> list[int]:
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_a_beam_wider_than_all_sequences_is_brute_force(alpha: float) -> None:
+def test_a_beam_wider_than_all_sequences_is_brute_force(alpha):
     table = script(13)
     found = search(table, list(range(13)), beam=400, alpha=alpha)
     for sentence, hypothesis in zip(table, found, strict=True):
@@ -81,7 +80,7 @@ def test_a_beam_wider_than_all_sequences_is_brute_force(alpha: float) -> None:
 
 
 @pytest.mark.parametrize(("beam", "ending"), [(1, 0.0), (2, -2.0), (3, 3.0), (5, 0.0), (11, -2.0), (24, 3.0)])
-def test_equals_a_plain_beam_whatever_the_batch(beam: int, ending: float) -> None:
+def test_equals_a_plain_beam_whatever_the_batch(beam, ending):
     """The widths pass the 5 tokens that can follow; some sentences end at once, others at the limit."""
     n = 19
     table = script(n, steps=9, sharpness=1.5, ending=ending)
@@ -95,7 +94,7 @@ def test_equals_a_plain_beam_whatever_the_batch(beam: int, ending: float) -> Non
     assert beam > 1 or not lengths_matter, "why the configuration refuses a length penalty with one beam"
 
 
-def test_a_hypothesis_that_never_ends_does_not_depend_on_its_batch() -> None:
+def test_a_hypothesis_that_never_ends_does_not_depend_on_its_batch():
     model = cases.model(cases.RECURRENT)
     with torch.no_grad():
         model.unembedding.bias[EOS] = -50.0
@@ -107,7 +106,7 @@ def test_a_hypothesis_that_never_ends_does_not_depend_on_its_batch() -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 4, 9])
-def test_padding_and_beginning_are_never_chosen_and_an_empty_translation_is_one(beam: int) -> None:
+def test_padding_and_beginning_are_never_chosen_and_an_empty_translation_is_one(beam):
     table = script(3)
     table[..., PAD] = table[..., BOS] = 50.0
     table[0, ..., EOS] = 40.0  # log p of [] is −10; any other has a word of less than e^−38
@@ -121,7 +120,7 @@ def test_padding_and_beginning_are_never_chosen_and_an_empty_translation_is_one(
     "family",
     [cases.RECURRENT | {"model.cell": "lstm"}, cases.RECURRENT | {"model.input_feeding": True}, cases.TRANSFORMER],
 )
-def test_one_beam_is_greedy_search_and_the_rest_score_as_forced(family: dict) -> None:
+def test_one_beam_is_greedy_search_and_the_rest_score_as_forced(family):
     model = cases.model(family, {"model.layers": 2})
     model.unembedding.weight.mul_(4)
     source = cases.tokens(5, (7, 3, 5, 6, 2))
@@ -149,7 +148,7 @@ def test_one_beam_is_greedy_search_and_the_rest_score_as_forced(family: dict) ->
     ]
 
 
-def forced_log_prob(model: Translator, source: Tensor, tokens: list[int], limit: int) -> float:
+def forced_log_prob(model, source, tokens, limit):
     """log p of a hypothesis by teacher forcing, its EOS counted if it has one."""
     wanted = torch.tensor([*tokens, EOS][:limit])
     given = torch.tensor([BOS, *tokens][:limit])

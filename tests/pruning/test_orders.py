@@ -1,16 +1,13 @@
 """Importance against finite differences, gates against simulation, and one planted head that every order must find."""
 
 from types import SimpleNamespace
-from typing import Any
 
 import model_cases as cases
 import pytest
 import torch
-from torch import Tensor
 
 from study.config.pruning import Pruning
 from study.corpora import Pair
-from study.models import Translator
 from study.models.translator import BOS
 from study.pruning import order
 from study.pruning.surgery import Head, Mask, gated, heads_of
@@ -21,11 +18,11 @@ SITE = {"heads": 4, "key_width": 5, "value_width": 6, "maps": "separate", "value
 PLANTED = Head("cross", 0, 2)
 
 
-def example(source: list[int], target: list[int]) -> Example:
+def example(source, target):
     return Example(source, target, Pair("", ""))
 
 
-def random_data(count: int) -> list[Example]:
+def random_data(count):
     source, target = (cases.tokens(seed, tuple(3 + i % 4 for i in range(count))) for seed in (5, 6))
     return [
         example([t for t in s.tolist() if t], [t for t in r.tolist() if t]) for s, r in zip(source, target, strict=True)
@@ -33,7 +30,7 @@ def random_data(count: int) -> list[Example]:
 
 
 @pytest.mark.parametrize("decoder", ["bahdanau", "luong", "transformer"])
-def test_importance_is_the_slope_of_the_loss(decoder: str) -> None:
+def test_importance_is_the_slope_of_the_loss(decoder):
     base = (
         {"model.family": "transformer", "model.width": 26} if decoder == "transformer" else {"model.decoder": decoder}
     )
@@ -61,7 +58,7 @@ def test_importance_is_the_slope_of_the_loss(decoder: str) -> None:
         torch.testing.assert_close(ours, plain / plain.norm())
 
 
-def test_expected_gates_are_those_that_open() -> None:
+def test_expected_gates_are_those_that_open():
     gate = order.HardConcrete(4 * 20_000)
     levels = torch.tensor([-4.0, -1.0, 0.5, order.OPEN])
     with torch.no_grad():
@@ -74,13 +71,12 @@ def test_expected_gates_are_those_that_open() -> None:
     assert (drawn[-1] == 1).float().mean() > 0.8  # open at the start
 
 
-def planted() -> tuple[Translator, list[Example]]:
+def planted():
     """A model of which one head alone reaches the output, and data that it made itself with that head."""
     translator = cases.model({"model.decoder": "luong"}, cases.at(SITE, "model.attention.")).float()
     with torch.no_grad():
         _, _, attention = next(iter(translator.sites()))
         weight = attention.combine.weight
-        assert isinstance(weight, Tensor)
         weight[[0, 1, 3]] *= 1e-3
         weight[2] *= 6
         translator.unembedding.weight *= 6
@@ -98,14 +94,14 @@ def planted() -> tuple[Translator, list[Example]]:
 
 
 @pytest.mark.parametrize("name", ["gradient", "weight_norm", "leave_one_out", "greedy", "gates"])
-def test_a_planted_head_is_found(name: str) -> None:
+def test_a_planted_head_is_found(name):
     translator, data = planted()
     if name == "weight_norm":  # what it looks at is size
         norms = order.weight_norm(translator, heads_of(translator))
         assert norms[PLANTED] == max(norms.values())
     given = {"penalty": 0.05, "gate_steps": 120} if name == "gates" else {}
     training = SimpleNamespace(batch_tokens=200)
-    declared: Any = SimpleNamespace(pruning=Pruning(order=name, **given), training=training, seed=1)
+    declared = SimpleNamespace(pruning=Pruning(order=name, **given), training=training, seed=1)
     found = order.rank(translator, declared, data, data)
     assert found.heads[-1] == PLANTED
     assert sorted(found.heads) == heads_of(translator)
@@ -114,7 +110,7 @@ def test_a_planted_head_is_found(name: str) -> None:
         assert all(value < 0 for head, value in found.importance.items() if head != PLANTED)
 
 
-def test_not_by_chance() -> None:
+def test_not_by_chance():
     translator, _ = planted()
     among = heads_of(translator)
     drawn = [order.shuffled(among, 1, draw) for draw in range(400)]

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 import torch
@@ -41,7 +40,7 @@ SMALL = {
 }
 
 
-def test_a_pruning_has_an_identity_of_its_own() -> None:
+def test_a_pruning_has_an_identity_of_its_own():
     named = [None, {"question": "curve"}, {"order": "random"}, {"site": "cross"}, {"fraction": 0.25}]
     hashes = [config_hash(experiment_from(SMALL, {"pruning": fields})) for fields in named]
     assert hashes[0] == config_hash(experiment_from(SMALL))
@@ -58,39 +57,30 @@ def test_a_pruning_has_an_identity_of_its_own() -> None:
         ({"model.family": "recurrent", "pruning.question": "curve"}, "expected two heads or more to prune, got one"),
         ({"model.attention.combine": "talking", **SMALL, "pruning.order": "greedy"}, "talking mixes the logits of all"),
         ({"model.family": "recurrent", "pruning.site": "encoder_self"}, "expected all or cross, got encoder_self"),
-        (
-            {**SMALL, "data.longest": 3, "data.shortest": 2, "pruning": {}},
-            "pruning.question: expected another one, because",
-        ),
-        (
-            {**SMALL, "pruning": {"question": "retrain", "fraction": 0.01}},
-            "fraction: expected a share that removes",
-        ),
-        (
-            {**SMALL, "pruning": {"question": "retrain", "base_steps": 6}},
-            "expected others than training.steps",
-        ),
+        ({**SMALL, "data.longest": 3, "data.shortest": 2, "pruning": {}}, "question: expected another one, because"),
+        ({**SMALL, "pruning": {"question": "retrain", "fraction": 0.01}}, "expected a share that removes a head"),
+        ({**SMALL, "pruning": {"question": "retrain", "base_steps": 6}}, "expected others than training.steps"),
     ],
 )
-def test_what_means_nothing_is_refused(fields: dict[str, object], said: str) -> None:
+def test_what_means_nothing_is_refused(fields, said):
     with pytest.raises(InputError, match=said):
         experiment_from(fields)
 
 
-def test_what_is_read_off_a_curve() -> None:
+def test_what_is_read_off_a_curve():
     falling = shape([30.0, 30.25, 29.75, 29.25, 30.0, 10.0])
     assert falling == {"free": 20.0, "area": pytest.approx(26.541667), "cliff": 20.0}
     assert shape([30.0, 29.5, 30.0]) == {"free": 0.0, "area": pytest.approx(29.833333), "cliff": 0.5}
 
 
-def test_heads_go_one_after_another_in_the_first_half_and_selection_begins_when_all_are_gone() -> None:
+def test_heads_go_one_after_another_in_the_first_half_and_selection_begins_when_all_are_gone():
     assert [gone_by(step, 8, 2) for step in range(8)] == [1, 1, 2, 2, 2, 2, 2, 2]
     assert [gone_by(step, 6, 4) for step in range(6)] == [1, 2, 3, 4, 4, 4]
     experiment = experiment_from(SMALL, {"pruning.question": "train_on"})
     order = [Head("cross", 0, 1), Head("encoder_self", 0, 0)]
-    pruning: Any = SimpleNamespace(fraction=1.0)
+    pruning = SimpleNamespace(fraction=1.0)
     model, kept = build(experiment.model, 20, 1), {"step": 1, "value": 0.5, "state": {}}
-    stand_in: Any = SimpleNamespace(experiment=experiment, model=model, task=SimpleNamespace(best=kept))
+    stand_in = SimpleNamespace(experiment=experiment, model=model, task=SimpleNamespace(best=kept))
     continuation, later = Continuation(Path(), pruning), Continuation(Path(), pruning)
     continuation.ranking = later.ranking = Ranking(order, {})
     for step, gone, best in ((0, {"cross"}, kept), (1, {"cross"}, kept), (2, {"cross", "encoder_self"}, None)):
@@ -102,11 +92,11 @@ def test_heads_go_one_after_another_in_the_first_half_and_selection_begins_when_
     assert stand_in.task.best is kept
 
 
-def test_questions_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_questions_of_one_run(tmp_path, capsys):
     base = tmp_path / experiment_id(experiment_from(SMALL))
-    said: list[str] = []
+    said = []
 
-    def asked(**pruning: object) -> tuple[Path, records.Record]:
+    def asked(**pruning):
         experiment = experiment_from(SMALL, {"pruning": pruning})
         folder = tmp_path / experiment_id(experiment)
         run(experiment, folder, said.append)
@@ -122,8 +112,6 @@ def test_questions_of_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert len({score.signature for score in curve.scores if score.metric == "bleu"}) == 1
     assert len(curve.diagnostics["pruning"]["removed"]) == 3
     assert (curve.history, curve.selection) == (whole.history, whole.selection)
-    assert curve.model is not None
-    assert whole.model is not None
     smaller = translation.read((folder / "model.pt").read_bytes(), "model.pt").model
     parameters = sum(p.numel() for p in smaller.parameters())
     embedded = sum(t.numel() for n, t in torch.load(folder / "model.pt")["state"].items() if not n.endswith("sign"))

@@ -1,8 +1,5 @@
 """Removed heads: the output is the masked one's, in every mechanism; and a smaller checkpoint translates."""
 
-from pathlib import Path
-from typing import Any
-
 import model_cases as cases
 import pytest
 import torch
@@ -10,7 +7,7 @@ import torch
 from study.attention import Attention
 from study.config import experiment_from
 from study.config.mechanisms import COMBINE
-from study.models import Translator, build
+from study.models import build
 from study.models.search import beam_search
 from study.models.translator import PAD
 from study.pruning.surgery import heads_of, masked, remove
@@ -22,7 +19,7 @@ WIDE = {"heads": 3, "key_width": 5, "value_width": 7, "maps": "separate", "value
 RAW = {"heads": 2, "maps": "raw", "values": "raw", "output": "raw", "key_width": None, "value_width": None}
 
 
-MECHANISMS: list[dict[str, Any]] = [  # those whose parameters are not all sliced by head; `study check` has the others
+MECHANISMS = [  # those whose parameters are not all sliced by head; `study check` has the others
     {},
     {"maps": "tied_signed"},
     {"values": "raw", "value_width": None, "heads": 2},
@@ -33,7 +30,7 @@ MECHANISMS: list[dict[str, Any]] = [  # those whose parameters are not all slice
 ]
 
 
-def models(family: str, site: dict[str, Any]) -> Translator:
+def models(family, site):
     fields = {name: value for name, value in {**WIDE, **site}.items() if value is not None}
     base = {name: value for name, value in cases.FAMILIES[family].items() if "attention" not in name}
     return cases.model(base, cases.at(fields, "model.attention."))
@@ -44,7 +41,7 @@ def models(family: str, site: dict[str, Any]) -> Translator:
     [*(("transformer", site) for site in MECHANISMS), ("recurrent", {}), ("recurrent", RAW)],
     ids=str,
 )
-def test_removed_is_masked(family: str, site: dict[str, Any]) -> None:
+def test_removed_is_masked(family, site):
     translator = models(family, site)
     source, target = cases.batch()
     gone = [head for head in heads_of(translator) if head.head == (1 if head.layer else 0)]
@@ -61,11 +58,10 @@ def test_removed_is_masked(family: str, site: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize("combine", COMBINE.those(lambda row: not row.mixes_logits))
-def test_weights_of_a_removed_head_are_gone(combine: str) -> None:
+def test_weights_of_a_removed_head_are_gone(combine):
     wide, maps = COMBINE[combine].wide, COMBINE[combine].maps
     translator = models("recurrent", {"combine": combine, **({"value_width": None, "output": "raw"} if wide else {})})
-    smaller = translator.attention.reduced([2, 0])  # type: ignore[union-attr, operator]
-    assert isinstance(smaller, Attention)
+    smaller = translator.attention.reduced([2, 0])
     assert smaller.kept == (2, 0)
     shapes = {name: tuple(p.shape) for name, p in smaller.named_parameters()}
     assert shapes["map_query.weight"] == shapes["map_key.weight"] == (2 * maps, 5, cases.WIDTH)
@@ -76,7 +72,7 @@ def test_weights_of_a_removed_head_are_gone(combine: str) -> None:
 
 
 @pytest.mark.parametrize(("family", "combine"), [("recurrent", "concat"), ("transformer", "sum_shared")])
-def test_without_any_head_the_residual_path_is_left(family: str, combine: str) -> None:
+def test_without_any_head_the_residual_path_is_left(family, combine):
     translator = models(family, {"combine": combine})
     source, target = cases.batch()
     with masked(translator, heads_of(translator)):
@@ -93,7 +89,7 @@ def test_without_any_head_the_residual_path_is_left(family: str, combine: str) -
 
 
 @pytest.mark.parametrize("last", [True, False], ids=["a layer of cross", "all of cross"])
-def test_a_smaller_checkpoint_translates(last: bool, tmp_path: Path) -> None:
+def test_a_smaller_checkpoint_translates(last, tmp_path):
     experiment = experiment_from({"model.family": "transformer", "model.width": 8, "model.attention.heads": 2})
     vocabulary = Words.learn(["der hund schläft", "the dog sleeps"])
     translator = build(experiment.model, len(vocabulary), 1, cases.LENGTHS).eval()

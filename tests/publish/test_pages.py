@@ -15,7 +15,7 @@ PUBLISHED = SimpleNamespace(root=ROOT / "results")
 
 
 @pytest.fixture
-def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+def results(tmp_path, monkeypatch):
     """Two rows of a table `effects`, and an entry on them."""
     (tmp_path / "tables").mkdir()
     effects = pd.DataFrame({"arm": ["a", "b"], "difference": [-1.25, 0.5], "low": [-1.5, -0.1], "high": [-1.0, 1.1]})
@@ -29,7 +29,7 @@ def results(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     return SimpleNamespace(root=tmp_path)
 
 
-def test_a_mark_gets_its_number_and_a_block_its_lines(results: SimpleNamespace) -> None:
+def test_a_mark_gets_its_number_and_a_block_its_lines(results):
     text = "It falls by <!-- effect a -->0<!-- end -->, <!-- signs -->-<!-- end -->.\n"
     text += "<!-- list -->\nold\n<!-- end -->\nend"
     made = pages.filled(text, {"list": "| \\| |"}, results, "x.md")
@@ -50,13 +50,13 @@ def test_a_mark_gets_its_number_and_a_block_its_lines(results: SimpleNamespace) 
         ("By <!-- unknown -->0<!-- end -->.", "expected an entry of docs/numbers.yaml"),
     ],
 )
-def test_a_word_that_a_number_contradicts_stops_the_build(results: SimpleNamespace, text: str, message: str) -> None:
+def test_a_word_that_a_number_contradicts_stops_the_build(results, text, message):
     with pytest.raises(InputError, match=re.escape(message)):
         pages.filled(text, {}, results, "x.md")
 
 
 @pytest.mark.parametrize("name", pages.DOCUMENTS)
-def test_documents_are_what_the_tables_say(name: str) -> None:
+def test_documents_are_what_the_tables_say(name):
     """Except for tiers and hours, which need the runs."""
     text = (ROOT / name).read_text(encoding="utf-8")
     marks = [found["name"] for found in pages.MARK.finditer(text)]
@@ -71,9 +71,9 @@ def test_documents_are_what_the_tables_say(name: str) -> None:
     assert pages.filled(text, blocks, published, name) == text, "rewrite it: study reproduce readme"
 
 
-def test_the_python_of_results_reads_all_scores_and_translations(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_of_results_reads_all_scores_and_translations(monkeypatch):
     monkeypatch.chdir(ROOT)
-    found: dict[str, pd.DataFrame] = {}
+    found = {}
     for block in re.findall(r"```python\n(.*?)```", Path("results/README.md").read_text(encoding="utf-8"), re.DOTALL):
         exec(block, found)
     scores, sentences = found["scores"], found["sentences"]

@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-from typing import Any
 
 import pandas as pd
 import pytest
@@ -16,7 +15,7 @@ from study.publish import paper
 from study.publish.results import Results
 
 
-def test_a_row_of_claims_is_printed_with_its_decimals() -> None:
+def test_a_row_of_claims_is_printed_with_its_decimals():
     row = {"asked": "grammar, recurrent", "metric": "test/nll", "words": "a − b", "measure": "NLL", "decimals": "3"}
     row |= {"difference": "-5.0092", "low": "-6.9", "high": "-3.1", "margin": "0.5", "method": "welch"}
     row |= {"published_bleu": "3.88 0", "published_in_units": "0.9 0", "second_metric": "test/bleu"}
@@ -28,7 +27,7 @@ def test_a_row_of_claims_is_printed_with_its_decimals() -> None:
     assert paper.evidence(row | {"metric": "time", "decimals": "2"})["estimate"] == "−5.01"
 
 
-def test_counts_of_runs_by_hand() -> None:
+def test_counts_of_runs_by_hand():
     runs = pd.DataFrame(
         {
             "pruning.question": [None, None, "curve", "retrain"],
@@ -45,7 +44,7 @@ def test_counts_of_runs_by_hand() -> None:
     assert (found["hours"], found["seconds"], found["parameters"]) == ("1.0", "600", {"recurrent": "10"})
 
 
-def asked(folder: Any, call: str, tables: dict[str, Any]) -> Any:
+def asked(folder, call, tables):
     """Evaluate a function of the paper with these tables."""
     shutil.copytree(ROOT / "paper", folder / "paper", ignore=shutil.ignore_patterns("*.pdf"))
     source = folder / "paper" / "asked.typ"
@@ -54,13 +53,13 @@ def asked(folder: Any, call: str, tables: dict[str, Any]) -> Any:
     return json.loads(typst.query(str(source), "<found>", root=str(folder), field="value", one=True, sys_inputs=given))
 
 
-def effect(arm: str, low: str, high: str) -> dict[str, Any]:
+def effect(arm, low, high):
     values = {"family": "recurrent", "arm": arm, "second_low": low, "second_high": high}
     return {"values": values, "cells": {"second": "+0.1", "second ci": f"[{low}, {high}]"}}
 
 
 @pytest.mark.parametrize(("low", "clear"), [("0.0004", "true"), ("-0.1", "false")])
-def test_a_word_on_an_interval_is_asserted(tmp_path: Any, low: str, clear: str) -> None:
+def test_a_word_on_an_interval_is_asserted(tmp_path, low, clear):
     tables = {"agreement-longer": [effect("a", low, "0.2")]}
     assert asked(tmp_path, f'later("recurrent", "a", clear: {clear})', tables) == f"+0.1 [{low}, 0.2]"
     shutil.rmtree(tmp_path / "paper")
@@ -70,13 +69,13 @@ def test_a_word_on_an_interval_is_asserted(tmp_path: Any, low: str, clear: str) 
 
 
 @pytest.mark.parametrize("call", ['number("x", "b", "n")', 'number("x", "a", "n")', 'exact("x", "recurrent", "a")'])
-def test_a_number_that_names_no_row_or_several_stops_the_build(tmp_path: Any, call: str) -> None:
+def test_a_number_that_names_no_row_or_several_stops_the_build(tmp_path, call):
     rows = [{"values": {"arm": "a", "facet": facet}, "cells": {"n": "1"}} for facet in ("1", "2")]
     with pytest.raises(RuntimeError, match=r"\d rows are called"):
         asked(tmp_path, call, {"x": rows})
 
 
-def test_letters_of_a_figure_become_text(tmp_path: Any) -> None:
+def test_letters_of_a_figure_become_text(tmp_path):
     figure, axes = style.subplots(figsize=(2, 2))
     axes.set_ylabel("a < b")
     axes.set_title("$x^2$")
@@ -89,7 +88,7 @@ def test_letters_of_a_figure_become_text(tmp_path: Any) -> None:
     assert found.count('"#DejaVuSans-') == 2, "the formula is drawn as it was"
 
 
-def test_the_rows_of_every_table_are_printed() -> None:
+def test_the_rows_of_every_table_are_printed():
     published = Results(ROOT / "results")
     made = dict(paper._tables(published, Runs(ROOT / "results", ROOT / "sweeps")))
     assert set(made) > {*published.manifests, "claims", "contrasts", "summary", "agreement-longer", "further"}

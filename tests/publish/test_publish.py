@@ -24,11 +24,8 @@ def lab(finished, tmp_path):
 
 def test_a_whole_sweep_is_published_once(lab):
     done = lab.publish()
-    assert (done.states, done.new, done.kept) == (
-        {"finished": 4, "diverged": 0, "failed": 0, "missing": 0},
-        4,
-        0,
-    )
+    assert done.states == {"finished": 4, "diverged": 0, "failed": 0, "missing": 0}
+    assert (done.new, done.kept) == (4, 0)
     names = {"runs.parquet", "scores.parquet", "curves.parquet", "maps.parquet", "sentences/grammar.parquet"}
     assert set(lab.files()) == names | {"manifest.json"}
     assert dict(lab.results.changed()) == {}
@@ -71,7 +68,7 @@ IMPOSSIBLE = [
     ({"provenance.threads": 2}, r"provenance\.threads: 2, and .* has 1"),
     (
         {"provenance.device": "a GPU", "provenance.deterministic": False},
-        r"provenance\.device: a GPU, and .* has one thread",
+        r"provenance\.device: a GPU, and .* one thread",
     ),
     ({"provenance.precision": "bfloat16"}, r"provenance\.precision: expected float32, got bfloat16"),
     ({"provenance.packages.sacrebleu": "1"}, r"provenance\.packages\.sacrebleu: 1, and .* has 2"),
@@ -83,10 +80,7 @@ IMPOSSIBLE = [
     ({"history.0.step": 10, "selection.step": 10}, r"record: .* got history: expected 1 validations up to step 20"),
     ({"scores.13.split": "valid"}, r"record: .* got scores: expected the split deep, got none"),
     ({"scores.0.split": "../../x", "scores.0.hypotheses": "../../x.hyp.txt"}, r"scores\.0\.split: "),
-    (
-        {"scores.0.hypotheses": "../../x.hyp.txt"},
-        "expected the files of a run, got others",
-    ),
+    ({"scores.0.hypotheses": "../../x.hyp.txt"}, "expected the files of a run"),
 ]
 """Fields of a record that are changed, and the refusal."""
 
@@ -194,29 +188,18 @@ def test_runs_made_by_two_states_of_the_code_are_counted(lab):
     assert "was changed between" in compared(lab.spec, Runs(lab.results.root)).table.notes[0]
 
 
-def test_a_seed_changed_in_the_configuration_alone_is_refused(lab):
-    lab.change(1, **{"config.seed": 9})
-    with pytest.raises(InputError, match=r"record\.json: seed: expected 9, got 1"):
-        lab.publish()
-
-
-def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys):
+def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys, printed):
     monkeypatch.chdir(lab.top)
-    assert main(["publish", "sweeps/tiny.yaml"]) == 0
-    assert "tiny: 4 declared, 4 finished" in capsys.readouterr().out
+    assert "tiny: 4 declared, 4 finished" in printed("publish", "sweeps/tiny.yaml")
     assert main(["reproduce"]) == 1  # nothing of it is committed
     assert "differs from what is committed: ?? results/manifest.json" in capsys.readouterr().out
     lab.committed()
     before = lab.files()
-    assert main(["reproduce"]) == 0
-    assert "nothing differs" in capsys.readouterr().out
+    assert "nothing differs" in printed("reproduce")
     assert lab.files() == before
-    assert main(["verify"]) == 0
-    assert re.search(r"differences +none", capsys.readouterr().out)
-    assert main(["verify", "--rescore"]) == 0
-    assert "those of 4 runs scored again, 0 without references" in capsys.readouterr().out
-    assert main(["show", lab.ids[1], "--runs", "results", "--json"]) == 0
-    assert capsys.readouterr().out == lab.path(1).read_text(encoding="utf-8")
+    assert re.search(r"differences +none", printed("verify"))
+    assert "those of 4 runs scored again, 0 without references" in printed("verify", "--rescore")
+    assert printed("show", lab.ids[1], "--runs", "results", "--json") == lab.path(1).read_text(encoding="utf-8")
 
 
 def test_two_calls_at_once_publish_other_seeds_of_the_same_arms(lab):

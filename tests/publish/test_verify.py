@@ -84,6 +84,11 @@ def sentences(root, split="test"):
     return lambda t: (t.id == first(root)) & (t.split == split)
 
 
+def in_record(root, old, new):
+    """Replace a text in the record of the first run."""
+    edited(root, "runs", "record", lambda t: t.id == first(root), lambda text: text.str.replace(old, new))
+
+
 def forged_nll(root, split):
     """NLL of every sentence of a split of one run × .9, with its file, its hash and all its scores."""
     identity, name = first(root), f"{split}.nll.txt"
@@ -91,7 +96,7 @@ def forged_nll(root, split):
     edited(root, "scores", "value", score(root, split, "nll", "nll_per_token_by_length"), less)
     old, new = Store(root).tree(identity)["per_sentence"][name], Store(root).content(identity, name)
     digest = hashlib.sha256(new).hexdigest()
-    edited(root, "runs", "record", lambda t: t.id == identity, lambda text: text.str.replace(old, digest))
+    in_record(root, old, digest)
     text = hashlib.sha256(Store(root).text(identity).encode()).hexdigest()
     edited(root, "runs", "sha256", lambda t: t.id == identity, text)
 
@@ -105,13 +110,16 @@ HASH = r"{}: SHA-256: expected the files of manifest.json, got a {} one"
 FOUND = [
     (lambda root: replaced(root / f"tables/{SWEEP}.csv", r"(\d\d\.\d\d)", r"1\1"), HASH.format("csv", "changed")),
     (lambda root: replaced(root / "benchmarks/cost.json", r"(\d\.\d+)", r"1\1"), HASH.format("json", "changed")),
-    (lambda root: replaced(root.parent / "docs/verdicts.md", r"\b(\d+\.\d+)\b", r"1\1"), HASH.format("md", "changed")),
+    (
+        lambda root: replaced(root.parent / "docs/verdicts.md", r"\b(\d+\.\d+)\b", r"1\1"),
+        HASH.format("verdicts.md", "changed"),
+    ),
     (
         lambda root: edited(root, "maps", "content", lambda t: t.index == 0, lambda text: text.str.replace("0.", "1.")),
         HASH.format("maps.parquet", "changed"),
     ),
     (flipped, HASH.format(r"models/.*\.pt\S*", "changed")),
-    (lambda root: (root / f"tables/{SWEEP}.csv").unlink(), HASH.format("csv", "missing")),
+    (lambda root: (root / f"tables/{SWEEP}.md").unlink(), HASH.format(rf"{SWEEP}\.md", "missing")),
     (lambda root: (root / "tables/new.csv").write_text("a\n"), HASH.format("new.csv", "stray")),
 ]
 """A change of one file ↦ what is found."""
@@ -121,16 +129,7 @@ CONTRADICTED = [
     (lambda root: edited(root, "scores", "value", score(root, "test", "exact"), less), "scores.test.exact: expected"),
     (lambda root: edited(root, "scores", "value", score(root, "test", "nll"), less), "scores.test.nll: expected"),
     (lambda root: edited(root, "sentences/grammar", "nll", sentences(root), less), "scores.test.nll: expected"),
-    (
-        lambda root: edited(
-            root,
-            "runs",
-            "record",
-            lambda t: t.id == first(root),
-            lambda text: text.str.replace('"value": 9', '"value": 8'),
-        ),
-        r"selection.value: expected 9[\d.]+, got 8",
-    ),
+    (lambda root: in_record(root, '"value": 9', '"value": 8'), r"selection.value: expected 9[\d.]+, got 8"),
 ]
 """A change whose author has written all hashes again ↦ what is found in the record."""
 
@@ -145,11 +144,12 @@ def test_the_published_results_agree():
     assert verify(Results(ROOT / "results")).problems == []
 
 
-@pytest.mark.parametrize(("change", "said"), FOUND, ids=[said for _, said in FOUND])
-def test_a_changed_lost_or_added_file_is_found(root, change, said):
-    change(root)
-    (problem,) = verify(Results(root)).problems
-    assert re.search(said, problem)
+def test_changed_lost_and_added_files_are_found(root):
+    for change, _ in FOUND:
+        change(root)
+    problems = verify(Results(root)).problems
+    assert len(problems) == len(FOUND)
+    assert [said for _, said in FOUND if not any(re.search(said, problem) for problem in problems)] == []
 
 
 @pytest.mark.parametrize(("change", "said"), CONTRADICTED, ids=[said for _, said in CONTRADICTED])
@@ -185,20 +185,11 @@ def test_links_and_pipes_are_no_files(root):
     assert re.search(HASH.format("cost.json", "missing"), problem)
 
 
-@pytest.mark.parametrize("name", TABLES)
-def test_a_damaged_table_is_told_in_one_line(root, name):
-    path = root / f"{name}.parquet"
-    path.write_bytes(path.read_bytes()[:-20])
-    problems = verify(Results(root)).problems
-    assert all("\n" not in problem for problem in problems)
-    assert f"{path}: SHA-256" in problems[0]
-
-
-@pytest.mark.parametrize("content", ["", "[" * 100_000, "[]", '{"sweeps": {"a": 1}, "files": {}}'])
-def test_a_damaged_manifest_is_refused(root, content):
-    (root / "manifest.json").write_text(content)
-    with pytest.raises(InputError, match=r"^[^\n]*manifest\.json: [^\n]*$"):
-        verify(Results(root))
+def test_a_damaged_manifest_is_refused(root):
+    for content in ("", "[" * 100_000, "[]", '{"sweeps": {"a": 1}, "files": {}}'):
+        (root / "manifest.json").write_text(content)
+        with pytest.raises(InputError, match=r"^[^\n]*manifest\.json: [^\n]*$"):
+            verify(Results(root))
 
 
 def test_translations_are_scored_again(root):

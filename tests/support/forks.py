@@ -1,13 +1,8 @@
 """A process that has loaded torch once, and forks another for each run that a test stops or kills for real."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -42,30 +37,28 @@ for line in sys.stdin:
 class Forks:
     """Starts processes that run some Python with `main`, `run` and `experiment_from` at hand, and waits for them."""
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log):
         self.log = log
         """Everything that the latest process has printed."""
         command = [sys.executable, "-c", SERVER]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
-    def _asked(self, *request: Any) -> int:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
+    def _asked(self, *request):
         self.process.stdin.write(json.dumps([*request, str(self.log)]) + "\n")
         self.process.stdin.flush()
         return int(self.process.stdout.readline())
 
-    def start(self, code: str, *given: Any) -> int:
+    def start(self, code, *given):
         """Start the code, which finds its arguments in `given`, in a process group of its own; return its id."""
         return self._asked(code, given)
 
-    def ended(self, pid: int) -> int:
+    def ended(self, pid):
         """Wait for a process; return its exit status, or minus the signal that ended it."""
         return self._asked(pid, None)
 
 
 @pytest.fixture(scope="session")
-def forks(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Forks]:
+def forks(tmp_path_factory):
     made = Forks(tmp_path_factory.mktemp("forks") / "log")
     yield made
     made.process.kill()

@@ -7,7 +7,6 @@ import socket
 import subprocess
 import time
 from contextlib import suppress
-from pathlib import Path
 
 DAEMONS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol")
 CONFIG = """
@@ -44,13 +43,13 @@ PartitionName=main Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe
 """
 
 
-def installed() -> bool:
+def installed():
     """Return True if SLURM can be started here: it and munge are installed, and this is root, who may be anybody."""
     path = f"{os.environ['PATH']}{os.pathsep}/usr/sbin"
     return os.geteuid() == 0 and all(shutil.which(name, path=path) for name in DAEMONS)
 
 
-def _port() -> int:
+def _port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return int(free.getsockname()[1])
@@ -59,7 +58,7 @@ def _port() -> int:
 class Node:
     """A cluster of one node, of this machine's cores. `environment` lets sbatch and the others find it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder):
         self.folder = folder
         host = socket.gethostname().split(".")[0]
         for name in ("state", "spool"):
@@ -78,12 +77,12 @@ class Node:
         self.processes += [self._start("slurmctld", "-D", "-i"), self._start("slurmd", "-D", "-N", host)]
         self.until(lambda: "idle" in self.call("sinfo", "--noheader", "--format=%t", check=False))
 
-    def _start(self, *command: str) -> "subprocess.Popen[bytes]":
+    def _start(self, *command):
         with (self.folder / f"{command[0]}.out").open("wb") as log:
             environment = os.environ | self.environment
             return subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, env=environment)
 
-    def until(self, ready, seconds: float = 90) -> None:
+    def until(self, ready, seconds=90):
         deadline = time.monotonic() + seconds
         while not ready():
             if time.monotonic() > deadline:
@@ -91,12 +90,12 @@ class Node:
                 raise RuntimeError(f"not so after {seconds:.0f} s\n{logs}")
             time.sleep(0.1)
 
-    def call(self, *command: str, check: bool = True) -> str:
+    def call(self, *command, check=True):
         """Run a command of SLURM and return what it prints."""
         environment = os.environ | self.environment
         return subprocess.run(command, env=environment, capture_output=True, text=True, check=check).stdout
 
-    def stop(self) -> None:
+    def stop(self):
         """End every job, then the daemons."""
         with suppress(OSError, subprocess.SubprocessError):
             self.call("scancel", "--user=root", "--signal=KILL", "--full", check=False)

@@ -11,7 +11,7 @@ from study.store import RUNS
 from study.sweep.spec import load
 
 GRAMMAR = {
-    "data.train_pairs": 300,
+    "data.train_pairs": 200,
     "data.test_pairs": 20,
     "model.width": 24,
     "training.steps": 12,
@@ -21,7 +21,7 @@ GRAMMAR = {
     "trainer.threads": 1,
     "trainer.device": "cpu",
 }
-"""Fields of a run of a second: a recurrent model on 300 sentences."""
+"""Fields of a run of two seconds: a recurrent model on 200 sentences. Tests share this section: it takes seconds."""
 GRAPH = {
     "data.name": "graph",
     "data.train_pairs": 60,
@@ -38,6 +38,19 @@ GRAPH = {
     "trainer.device": "cpu",
 }
 """Fields of a run of half a second: a transformer of one layer on 60 graphs."""
+
+
+MAP = {
+    "site": "cross",
+    "layer": 0,
+    "head": None,
+    "source": ["ein", "Hund", "</s>"],
+    "target": ["a", "dog"],
+    "weights": [[0.9, 0.1, 0.0], [0.0, 0.5, 0.5]],
+    "gold": [[0, 0], [1, 1]],
+    "text": {"source": "ein Hund", "target": "a dog"},
+}
+"""The attention map of a run."""
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ import os
 import select
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import sweep_trials
@@ -65,37 +64,6 @@ class Started:
         for _ in range(count):
             assert select.select([self.pipe], [], [], PATIENCE)[0], "no trial says that it has begun"
             os.read(self.pipe, 1)
-
-
-def until(happened, seconds=PATIENCE):
-    """Wait for something that other processes do; return how long it took."""
-    began = time.monotonic()
-    while not happened():
-        assert time.monotonic() - began < seconds, "it does not happen"
-        time.sleep(0.05)
-    return time.monotonic() - began
-
-
-def parents():
-    """Process ↦ its parent and its command line, of all processes that are no zombies."""
-    found = {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
-            command = (stat.parent / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-        except OSError:
-            continue
-        if state != "Z":
-            found[int(stat.parent.name)] = (int(parent), command)
-    return found
-
-
-def descendants(pid):
-    """Return the processes that a process has started, and those that they have."""
-    found, known = {pid}, parents()
-    while new := {one for one, (parent, _) in known.items() if parent in found} - found:
-        found |= new
-    return found - {pid}
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from study import files, records
-from study.config import Experiment, config_hash, experiment_id, recorded
+from study.config import config_hash, experiment_id, recorded
 from study.errors import InputError
 from study.sweep import trial
 
@@ -20,24 +20,24 @@ PATIENCE = 240
 """Seconds after which something that should have happened has not: a machine may be busy."""
 
 
-def note(folder: Path, line: str) -> None:
+def note(folder, line):
     """Append a line to the journal that all trials of a folder share."""
     with (folder.parent / "journal").open("a") as journal:
         journal.write(line + "\n")
 
 
-def say(folder: Path) -> None:
+def say(folder):
     """Tell who waits for it that this trial has begun, or made a step."""
     with (folder.parent / "started").open("w") as pipe:
         pipe.write("x")
 
 
-def journal(folder: Path) -> Counter[str]:
+def journal(folder):
     """Return the lines of the journal of a folder of runs, with their numbers."""
     return Counter((folder / "journal").read_text().splitlines())
 
 
-def finish(experiment: Experiment, folder: Path, status: str = "finished", history=()) -> None:
+def finish(experiment, folder, status="finished", history=()):
     record = records.Record(
         protocol=1,
         id=experiment_id(experiment),
@@ -50,13 +50,13 @@ def finish(experiment: Experiment, folder: Path, status: str = "finished", histo
     files.write(folder / "record.json", records.dumps(record))
 
 
-def quick(experiment: Experiment, folder: Path) -> None:
+def quick(experiment, folder):
     note(folder, experiment_id(experiment))
     print("training")
     finish(experiment, folder)
 
 
-def fated(experiment: Experiment, folder: Path) -> None:
+def fated(experiment, folder):
     """Seed 1 fails once. 2 raises, 3 leaves a process and is killed, 4 diverges, 5 exits, 6 forgets its record, 7 is
     given something wrong.
     """
@@ -83,7 +83,7 @@ def fated(experiment: Experiment, folder: Path) -> None:
             finish(experiment, folder)
 
 
-def telling(experiment: Experiment, folder: Path) -> None:
+def telling(experiment, folder):
     """Write down what a trial finds."""
     found = {name: value for name, value in os.environ.items() if name.startswith("WANDB_")}
     found |= {"CUDA_VISIBLE_DEVICES": os.environ.get("CUDA_VISIBLE_DEVICES")}
@@ -91,7 +91,7 @@ def telling(experiment: Experiment, folder: Path) -> None:
     finish(experiment, folder)
 
 
-def together(experiment: Experiment, folder: Path) -> None:
+def together(experiment, folder):
     """Hold the lease until two launchers have a trial under way, so that their calls do overlap."""
     launcher = multiprocessing.parent_process().pid
     note(folder, f"{experiment_id(experiment)} {launcher}")
@@ -104,7 +104,7 @@ def together(experiment: Experiment, folder: Path) -> None:
     finish(experiment, folder)
 
 
-def stoppable(experiment: Experiment, folder: Path) -> None:
+def stoppable(experiment, folder):
     """The first attempt of seeds 1 and 2 leaves a checkpoint, says so and waits; the next one finishes."""
     checkpoint = folder / "checkpoint"
     note(folder, f"{experiment.seed} {'resumed' if checkpoint.exists() else 'new'}")
@@ -115,7 +115,7 @@ def stoppable(experiment: Experiment, folder: Path) -> None:
     finish(experiment, folder)
 
 
-def removed(experiment: Experiment, folder: Path) -> None:
+def removed(experiment, folder):
     """The folder of seed 1 is removed under its first attempt, which then cannot write."""
     note(folder, f"{experiment.seed}")
     if journal(folder.parent)["1"] == experiment.seed == 1:
@@ -125,7 +125,7 @@ def removed(experiment: Experiment, folder: Path) -> None:
     finish(experiment, folder)
 
 
-def no_room(experiment: Experiment, folder: Path) -> None:
+def no_room(experiment, folder):
     """Seed 1 meets a full disk while seed 2 waits."""
     if experiment.seed == 1:
         trial.shutil.disk_usage = lambda folder: SimpleNamespace(free=0)
@@ -134,7 +134,7 @@ def no_room(experiment: Experiment, folder: Path) -> None:
     time.sleep(600)
 
 
-def stubborn(experiment: Experiment, folder: Path) -> None:
+def stubborn(experiment, folder):
     """Does not end when asked."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     say(folder)
@@ -144,7 +144,7 @@ def stubborn(experiment: Experiment, folder: Path) -> None:
 STEPS = 8
 
 
-def stepping(experiment: Experiment, folder: Path) -> None:
+def stepping(experiment, folder):
     """Each step is a function of the one before; one that is not kept in the checkpoint is made again."""
     files.write(folder / "pid", str(os.getpid()))
     checkpoint = folder / "checkpoint"

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 import wandb
 from agents_launch import CLIENT
-from launching import parents
-from launching import until as happens
 from loopback import ENTITY, KEY
+from processes import parents
+from processes import until as happens
 from sweep_trials import PATIENCE, journal
 
 from study import records
@@ -170,7 +170,7 @@ def test_a_killed_launcher_takes_everything_along(file, server, launch, tmp_path
     gone(*processes)
 
 
-def test_plain_wandb_sweep_and_agent(file, server, client, world, tmp_path):
+def test_plain_wandb_sweep_and_agent(file, server, client, world):
     """The client's own commands, two cells, one of which the configuration rejects."""
     path = file([1], "  model.attention.heads: {values: [1, 5]}\n  model.attention.maps: {value: separate}\n")
     world |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}

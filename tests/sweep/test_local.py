@@ -17,8 +17,10 @@ from types import SimpleNamespace
 import pytest
 import sweep_trials
 import yaml
-from launching import PATIENCE, Started, descendants, launch, parents, run_sweep, until
+from launching import PATIENCE, Started, launch, run_sweep
+from processes import descendants, parents, until
 from sweep_trials import journal
+from tiny_sweep import GRAPH
 
 from study import records
 from study.__main__ import main
@@ -191,7 +193,7 @@ def test_nothing_to_do_is_said_at_once_and_without_heavy_libraries(file, out):
     assert not (out / "journal").exists()
 
 
-def test_a_folder_that_another_process_runs_is_left_to_it(file, out, capsys):
+def test_a_folder_that_another_process_runs_is_left_to_it(file, out, printed):
     path = file(1, 2)
     spec = load(path)
     held = lease.acquire(out / spec.cells[0].id)
@@ -200,13 +202,11 @@ def test_a_folder_that_another_process_runs_is_left_to_it(file, out, capsys):
     assert not lease.held(out / spec.cells[1].id)
     with pytest.raises(InputError, match="another process runs this now"):
         lease.holding(out / spec.cells[0].id).__enter__()
-    assert main(["sweep", str(path), "--runs", str(out), "--status"]) == 0
-    printed = capsys.readouterr().out
-    assert "running      1" in printed
-    assert "not started  1" in printed
+    told = printed("sweep", path, "--runs", out, "--status")
+    assert "running      1" in told
+    assert "not started  1" in told
     held.release()
-    assert main(["sweep", str(path), "--runs", str(out), "--status"]) == 0
-    assert "interrupted  1" in capsys.readouterr().out
+    assert "interrupted  1" in printed("sweep", path, "--runs", out, "--status")
 
 
 def test_a_lease_needs_locks_and_leaves_no_folder_in_which_nothing_was_done(tmp_path, monkeypatch):
@@ -241,11 +241,9 @@ def test_who_waits_for_a_lease_gets_it_although_its_folder_goes(tmp_path, monkey
 def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, monkeypatch, capfd):
     """Quotes and blanks are kept by xargs, by sh and by the JSON inside. The program of the shell prints its words."""
     path, out = tmp_path / "it's small.yaml", tmp_path / "it's mine"
-    fixed = {"data.train_pairs": 200, "data.test_pairs": 20, "model.width": 16, "decoding.beam": 1, "training.steps": 2}
-    fixed |= {"trainer.device": "cpu", "trainer.threads": 1}
     arms = {"values": ["score=dot tracking.group='a b'", "score=additive"]}
     tree = {"name": "its own", "method": "grid", "metric": {"name": "test/exact"}}
-    tree["parameters"] = {"arm": arms, **{name: {"value": value} for name, value in fixed.items()}}
+    tree["parameters"] = {"arm": arms, **{name: {"value": value} for name, value in GRAPH.items()}}
     path.write_text(yaml.safe_dump(tree))
     cells = load(path).cells
     monkeypatch.setattr(sweep, "STUDY", (sys.executable, "-c", "import json, sys; print(json.dumps(sys.argv[1:]))"))
@@ -265,18 +263,16 @@ def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, monke
     assert "this run has a record" in capfd.readouterr().out
 
 
-def test_a_damaged_record_or_a_file_where_a_run_belongs_stops_the_call(file, out, capsys):
+def test_a_damaged_record_or_a_file_where_a_run_belongs_stops_the_call(file, out, refused):
     path = file(1, 2)
     first, second = (out / cell.id for cell in load(path).cells)
     first.mkdir(parents=True)
     (first / "record.json").write_text('{"schema_version": 99}')
-    assert main(["sweep", str(path), "--runs", str(out)]) == 2
-    assert "schema_version: expected 1 to 2, got 99" in capsys.readouterr().err
+    assert "schema_version: expected 1 to 2, got 99" in refused("sweep", path, "--runs", out)
     (first / "record.json").unlink()
     second.touch()
     for option in ("--status", "--dry-run", "--slots=1"):
-        assert main(["sweep", str(path), "--runs", str(out), option]) == 2
-        assert "cannot be read (Not a directory)" in capsys.readouterr().err
+        assert "cannot be read (Not a directory)" in refused("sweep", path, "--runs", out, option)
 
 
 def test_the_rule_of_supervision_holds_for_a_command_that_an_agent_starts(tmp_path):
@@ -295,3 +291,34 @@ def test_the_rule_of_supervision_holds_for_a_command_that_an_agent_starts(tmp_pa
     agent.kill()
     agent.wait()
     assert until(lambda: child not in parents(), 60) < 30
+
+
+def test_the_command_lists_and_narrows(file, out, printed):
+    path = str(file(1, 2, 3))
+    told = printed("sweep", path, "--runs", out, "--dry-run", "--seeds", "2")
+    assert "seed=2" in told
+    assert "seed=3" not in told
+    assert "time: about " in told  # from published runs
+    told = printed("sweep", path, "--runs", out, "--dry-run", "--only", "seed=[12]*", "--only", "*=2*")
+    assert ("seed=1" in told, "seed=2" in told, "seed=3" in told) == (False, True, False)
+    given = ["sweep", "recipe_hard", "--runs", str(out), "--seeds", "101", "--unpublished"]
+    assert printed(*given, "--dry-run").startswith("recipe_hard: 0 of 12 declared would run")
+    assert printed(*given).startswith("recipe_hard: nothing to do, all 0 runs are there\n")
+    assert not out.exists()
+
+
+BAD = {
+    ("--runs", "taken"): "expected a folder of runs",
+    ("--status", "--runs", "taken"): "expected a folder of runs",
+    ("--seeds", "9"): "--seeds: expected some of 1, 2, 3, got 9.",
+    ("--only", "zebra"): "no run of",
+    ("--only", "seed=1", "--only", "seed=2"): "'seed=1' and 'seed=2'",
+    ("--retries=-1",): "--retries",
+}
+
+
+@pytest.mark.parametrize("words", BAD)
+def test_a_wrong_option_is_one_line(words, file, tmp_path, monkeypatch, refused):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").touch()
+    assert BAD[words] in refused("sweep", file(1, 2, 3), *words)

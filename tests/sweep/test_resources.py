@@ -13,7 +13,6 @@ from launching import run_sweep
 from published_lab import TOOK
 
 from study import files, records
-from study.__main__ import main
 from study.config import experiment_from
 from study.errors import InputError
 from study.sweep import engine, ray, resources
@@ -120,11 +119,10 @@ def test_a_task_of_ray_uses_what_ray_gave_it_and_no_gpu_unless_it_was_given_one(
 
 
 @pytest.mark.parametrize("listed", ["0,5", "0,0", "GPU-2abc", "2,3,-1,1"])
-def test_a_gpu_that_is_not_there_is_refused_in_one_line(listed, machine, monkeypatch, file, out, capsys):
+def test_a_gpu_that_is_not_there_is_refused_in_one_line(listed, machine, monkeypatch, file, out, refused):
     """CUDA itself would stop reading there, and train on the CPU without a word."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", listed)
-    assert main(["sweep", str(file(1, 2, device="auto")), "--runs", str(out), "--dry-run"]) == 2
-    (line,) = capsys.readouterr().err.splitlines()
+    line = refused("sweep", file(1, 2, device="auto"), "--runs", out, "--dry-run")
     assert "CUDA_VISIBLE_DEVICES: expected GPUs of 0 to 1, each once, or their UUIDs, got" in line
 
 

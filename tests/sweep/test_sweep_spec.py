@@ -109,7 +109,7 @@ def test_tags_choose_files_and_are_no_part_of_a_sweep(spec_of, tmp_path):
         tagged(tmp_path, "sort")
 
 
-def test_the_sweep_id_follows_the_content(spec_of, tmp_path):
+def test_the_sweep_id_follows_the_content(spec_of):
     published = Results(SWEEPS[0].parents[1] / "results").manifests["quickstart"].sweep_id
     assert load(SWEEPS[0].with_name("quickstart.yaml")).sweep_id == published  # with -P in its command since
     one = spec_of("{seed: {values: [1, 2]}}").sweep_id
@@ -121,50 +121,30 @@ def test_the_sweep_id_follows_the_content(spec_of, tmp_path):
 
 
 GRID = "{seed: {values: [1, 2]}}"
-RANGE = "{seed: {distribution: int_uniform, min: 1, max: 3}}"
 BAD = {
-    "unknown field": ("{model.attention.head: {values: [1, 2]}}", HEAD, "head: no such field. Did you mean"),
-    "yaml 1.1": ("{training.learning_rate: {values: [1e-4, 2e-4]}}", HEAD, "numbers such as 1.0e-4"),
-    "a range": (RANGE, HEAD, "parameters.seed: expected a grid of listed values"),
-    "random": (GRID, HEAD.replace("grid", "random"), "method: expected a grid of listed values.*see `study tune`"),
-    "early stop": (GRID, HEAD + "early_terminate: {type: hyperband}\n", "early_terminate: no such field"),
-    "metric": (GRID, "method: grid\nmetric: {name: bleu}\n", "metric.name: grammar has no bleu"),
-    "no such score": (
-        GRID,
-        HEAD.replace("exact", "exactt"),
-        r"Did you mean test/exact\? Splits: valid, test, ",
-    ),
-    "split of one corpus": (
-        "{data.name: {values: [grammar, copy]}}",
-        HEAD.replace("test", "long"),
-        "metric.name: copy has no ",
-    ),
-    "goal": (GRID, HEAD.replace("maximize", "minimize"), "expected maximize for exact, got minimize"),
-    "key that is no text": ("{1: {values: [1, 2]}}", HEAD, "the key 1 is no text"),
-    "arm not text": ("{arm: {values: [1, 2]}}", HEAD, "arm: expected a text, got 1"),
-    "arm form": ("{arm: {values: [seed, 'model.width 3']}}", HEAD, "field=value"),
-    "arm and grid": (
-        "{arm: {values: [model.width=8]}, model.width: {values: [8, 16]}}",
-        HEAD,
-        "expected in an arm or as a parameter, got both",
-    ),
-    "same identity": (
-        "{model.width: {value: 64}, model.encoder_width: {values: [null, 64]}}",
-        HEAD,
-        "null.* and .*64}",
-    ),
-    "all rejected": (
-        "{model.attention.heads: {values: [5, 7]}}",
-        HEAD,
-        "expected a cell that is an experiment, got none",
-    ),
+    "unknown field": ("head: no such field. Did you mean", "{model.attention.head: {values: [1, 2]}}"),
+    "yaml 1.1": ("numbers such as 1.0e-4", "{training.learning_rate: {values: [1e-4, 2e-4]}}"),
+    "a range": ("seed: expected a grid of listed values", "{seed: {distribution: int_uniform, min: 1, max: 3}}"),
+    "random": ("method: expected a grid .*see `study tune`", GRID, HEAD.replace("grid", "random")),
+    "early stop": ("early_terminate: no such field", GRID, HEAD + "early_terminate: {type: hyperband}\n"),
+    "metric": ("metric.name: grammar has no bleu", GRID, "method: grid\nmetric: {name: bleu}\n"),
+    "no such score": (r"Did you mean test/exact\? Splits: valid, test, ", GRID, HEAD.replace("exact", "exactt")),
+    "split": ("name: copy has no ", "{data.name: {values: [grammar, copy]}}", HEAD.replace("test", "long")),
+    "goal": ("expected maximize for exact, got minimize", GRID, HEAD.replace("maximize", "minimize")),
+    "key that is no text": ("the key 1 is no text", "{1: {values: [1, 2]}}"),
+    "arm not text": ("arm: expected a text, got 1", "{arm: {values: [1, 2]}}"),
+    "arm form": ("field=value", "{arm: {values: [seed, 'model.width 3']}}"),
+    "arm and grid": ("got both", "{arm: {values: [model.width=8]}, model.width: {values: [8, 16]}}"),
+    "same identity": ("null.* and .*64}", "{model.width: {value: 64}, model.encoder_width: {values: [null, 64]}}"),
+    "all rejected": ("expected a cell that is an experiment", "{model.attention.heads: {values: [5, 7]}}"),
 }
+"""What is said, the parameters, and another head."""
 
 
 @pytest.mark.parametrize("case", BAD)
 def test_bad_input_is_one_clear_line(case, spec_of, tmp_path):
-    parameters, head, expected = BAD[case]
+    expected, *given = BAD[case]
     with pytest.raises(InputError, match=expected) as caught:
-        spec_of(parameters, head)
+        spec_of(*given)
     assert str(caught.value).startswith(str(tmp_path / "s.yaml"))
     assert "\n" not in str(caught.value)

@@ -4,11 +4,11 @@ import json
 import os
 import signal
 import time
-from pathlib import Path
 
 import pytest
 import wandb
 from loopback import ENTITY, KEY
+from processes import parents, until
 from sweep_trials import PATIENCE, finish
 from tiny_sweep import GRAPH as SMALL
 
@@ -37,21 +37,18 @@ def home(tmp_path, monkeypatch):
 
 
 def kill_the_clients_process(_):
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            name, parent = path.read_text().split()[1:4:2]
-        except OSError:
-            continue
-        if name == "(wandb-core)" and int(parent) == os.getpid():
-            os.kill(int(path.parent.name), signal.SIGKILL)
-    deadline = time.monotonic() + PATIENCE
-    while time.monotonic() < deadline:
-        try:
-            wandb.run.log({})
-        except Exception:
-            return
-        time.sleep(0.05)
-    pytest.fail("it is not gone")
+    for pid, (parent, command) in parents().items():
+        if parent == os.getpid() and "wandb-core" in command:
+            os.kill(pid, signal.SIGKILL)
+    until(the_client_is_gone)
+
+
+def the_client_is_gone():
+    try:
+        wandb.run.log({})
+    except Exception:
+        return True
+    return False
 
 
 def nothing(_):

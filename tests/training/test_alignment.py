@@ -1,14 +1,12 @@
 """Attention as an alignment: pooling, links, mass and floor by hand; models whose window is where they look."""
 
-from typing import Any
-
 import numpy as np
 import pytest
 
 from study.attention import Lengths
 from study.config import experiment_from
 from study.corpora import Link, Pair, load
-from study.models import Translator, build
+from study.models import build
 from study.training.alignment import (
     Choice,
     Words,
@@ -33,18 +31,18 @@ PAIRS = [Pair(text, text, tuple(Link(i, i) for i in range(len(text.split())))) f
 VOCABULARY = WordTokens.learn(TEXTS)
 
 
-def model(**fields: Any) -> Translator:
+def model(**fields):
     experiment = experiment_from({"model.width": 12}, {f"model.{name}": value for name, value in fields.items()})
     return build(experiment.model, len(VOCABULARY), 1, Lengths(9, 7)).eval()
 
 
-def whole(weights: list[list[float]], visible: Any = True) -> Words:
+def whole(weights, visible=True):
     """A sentence of one head."""
     token = np.array([weights])
     return Words(token, np.abs(token), np.broadcast_to(np.asarray(visible), token.shape))
 
 
-def test_tokens_are_pooled_by_hand() -> None:
+def test_tokens_are_pooled_by_hand():
     """Two source words of tokens 0 | 1 2, two target words of tokens 0 1 | 2; the last row and column are EOS."""
     weights = np.array([[[0.1, 0.2, 0.3, 0.4], [0.7, 0.0, 0.1, 0.2], [0.0, -0.6, 0.2, 0.0], [0.9, 0.1, 0.0, 0.0]]])
     visible = np.ones((1, 4, 4), dtype=bool)
@@ -61,7 +59,7 @@ def test_tokens_are_pooled_by_hand() -> None:
     assert np.array_equal(alone.visible, visible[:, :3, :3])
 
 
-def test_a_link_is_the_largest_visible_weight_of_whatever_sign() -> None:
+def test_a_link_is_the_largest_visible_weight_of_whatever_sign():
     reading = whole(
         [[0.0, -0.2, -0.1], [-3.0, -1.0, 0.0], [0.0, 0.0, 0.0], [0.5, -0.5, 0.0]],
         [[False, True, True], [True, True, False], [False] * 3, [True, True, False]],
@@ -70,7 +68,7 @@ def test_a_link_is_the_largest_visible_weight_of_whatever_sign() -> None:
     assert links(Words(*(np.zeros((0, 4)) for _ in range(3)))) == set()
 
 
-def test_mass_and_floor_by_hand() -> None:
+def test_mass_and_floor_by_hand():
     read = [whole([[0.7, 0.1], [0.2, 0.3], [0.5, 0.5]]), whole([[0.4]])]
     gold = [[Link(0, 0), Link(0, 1, sure=False), Link(1, 1)], [Link(0, 0)]]
     assert gold_mass(read, gold) == pytest.approx((0.7 + 0.5 + 0.4) / 3)  # the third word has no gold
@@ -83,7 +81,7 @@ def test_mass_and_floor_by_hand() -> None:
     )
 
 
-def test_heads_and_their_mean_are_told_apart() -> None:
+def test_heads_and_their_mean_are_told_apart():
     """Head 1 of layer 0 is right; of the means that of layer 1 is; nothing else is."""
     right, wrong = np.eye(2), np.eye(2)[::-1]
     layers = {0: [2.0 * wrong, right], 1: [0.5 * wrong, 0.4 * wrong + 0.1, right + 0.1]}
@@ -115,7 +113,7 @@ DIAGONAL = {"attention.cross.reach": "local_m", "attention.cross.window": 0}
     ],
     ids=lambda fields: "-".join(map(str, fields.values())),
 )
-def test_a_window_of_one_slot_aligns_the_diagonal_whatever_it_has_learned(fields: dict[str, Any]) -> None:
+def test_a_window_of_one_slot_aligns_the_diagonal_whatever_it_has_learned(fields):
     """Untrained, so that signed weights are of both signs, in one batch with padding."""
     translator = model(**fields, **DIAGONAL)
     data = examples(PAIRS, VOCABULARY)
@@ -133,7 +131,7 @@ def test_a_window_of_one_slot_aligns_the_diagonal_whatever_it_has_learned(fields
 
 
 @pytest.mark.parametrize("weights", ["softmax", "identity"])
-def test_alignment_passes_through_annotations(weights: str) -> None:
+def test_alignment_passes_through_annotations(weights):
     """Their slots are no tokens: what a slot is made of is linked, and padding is not."""
     translator = model(memory="structured", annotations=3, **{"attention.weights": weights})
     data = examples(PAIRS, VOCABULARY)
@@ -148,7 +146,7 @@ def test_alignment_passes_through_annotations(weights: str) -> None:
     assert all((total < 1).all() and (total > 0).all() for total in totals), "the rest is on end-of-sentence"
 
 
-def test_without_gold_or_tokens_there_is_nothing_to_choose() -> None:
+def test_without_gold_or_tokens_there_is_nothing_to_choose():
     bare = examples([Pair(pair.source, pair.target) for pair in PAIRS], VOCABULARY)
     found = readings(model(), bare, VOCABULARY)
     assert choose(found, bare) == Choice((0, None), None), "the last layer"
@@ -162,11 +160,11 @@ GRAPHS = WordTokens.learn([side for pair in GRAPH.splits["train"] for side in (p
 MODEL = {"model.family": "transformer", "model.layers": 2, "model.attention.heads": 4, "model.width": 24}
 
 
-def test_attention_scored_on_who_attends_to_whom() -> None:
+def test_attention_scored_on_who_attends_to_whom():
     model = build(experiment_from(MODEL).model, len(GRAPHS), 1).eval()
     data = {split: examples(GRAPH.splits[split][:20], GRAPHS) for split in ("valid", "test")}
     scores = {s.split: s for s in attends(model, data, data["valid"], GRAPHS)}
-    shares: dict[int, float] = {}
+    shares = {}
     for (site, layer), observation in observe(model, collate(data["valid"])).items():
         if site == "encoder_self":
             largest = observation.weights.mean(1).argmax(-1)
@@ -181,7 +179,7 @@ def test_attention_scored_on_who_attends_to_whom() -> None:
     assert attends(recurrent, data, data["valid"], GRAPHS) == []
 
 
-def test_mass_and_argmax_on_gold_by_hand() -> None:
+def test_mass_and_argmax_on_gold_by_hand():
     heads = np.array([[[0.2, 0.8], [0.6, 0.4]], [[0.7, 0.3], [0.6, 0.4]]])
     found, gold = [Words(heads, heads, heads > 0)], [(Link(1, 0), Link(0, 1), Link(1, 1))]
     # word 0: mean row [.45, .55], gold 1; word 1: [.6, .4], gold both
@@ -192,7 +190,7 @@ def test_mass_and_argmax_on_gold_by_hand() -> None:
     assert gold_argmax([Words(even, even, even > 0)], [(Link(2, 0),)]) == 0.25, "equal weights share the word"
 
 
-def test_validations_error_rate_is_that_of_alignment() -> None:
+def test_validations_error_rate_is_that_of_alignment():
     model = build(experiment_from(MODEL).model, len(GRAPHS), 1).eval()
     data = examples(GRAPH.splits["valid"][:20], GRAPHS)
     batch = collate(data)

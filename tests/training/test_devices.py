@@ -2,13 +2,11 @@
 
 import os
 import signal
-import time
-from collections.abc import Callable
-from pathlib import Path
 
 import pytest
 import torch
-from forks import Forks
+from processes import parents, until
+from tiny_sweep import GRAPH
 
 from study import records
 from study.config import experiment_from
@@ -17,22 +15,8 @@ from study.training import machine
 from study.training.batches import Batch, share
 from study.training.run import run
 
-SMALL = {
-    "data.train_pairs": 200,
-    "data.test_pairs": 8,
-    "model.width": 16,
-    "model.dropout": 0.0,
-    "training.steps": 5,
-    "training.warmup": 2,
-    "training.validate_every": 3,
-    "training.batch_tokens": 300,
-    "decoding.beam": 1,
-    "trainer.threads": 1,
-    "trainer.device": "cpu",
-}
+SMALL = GRAPH | {"model.dropout": 0.0, "training.steps": 5, "training.warmup": 2, "training.validate_every": 3}
 ARM = {
-    "model.family": "transformer",
-    "model.layers": 1,
     "model.memory": "structured",
     "model.penalty": 0.5,
     "model.attention.cross.score": "uniform",  # leaves a parameter without use
@@ -58,7 +42,7 @@ run(experiment_from(given[0]), Path(given[1]))
 """
 
 
-def test_two_devices_give_the_losses_of_one(forks: Forks, tmp_path: Path) -> None:
+def test_two_devices_give_the_losses_of_one(forks, tmp_path):
     """Without dropout, up to rounding, and across a stop; all that is there afterwards was written once."""
     one = run(experiment_from(SMALL, ARM), tmp_path / "one", lambda line: None)
     fields = {**SMALL, **ARM, "trainer.devices": 2}
@@ -73,7 +57,6 @@ def test_two_devices_give_the_losses_of_one(forks: Forks, tmp_path: Path) -> Non
         assert mine["tokens"] == alone["tokens"]
         for name in ("train_loss", "valid_loss"):
             assert mine[name] == pytest.approx(alone[name], rel=1e-3)
-    assert two.provenance is not None
     assert two.provenance.device_count == 2
     said = forks.log.read_text().splitlines()
     assert [line.split()[0] for line in said] == ["continuing", "step", "testing"]
@@ -103,9 +86,7 @@ sys.exit(main(given[0]))
         (signal.SIGKILL, "first", "training", -9),
     ],
 )
-def test_a_stop_of_any_rank_stops_the_run_and_what_is_started_ends(
-    number: signal.Signals, of: str, when: str, status: int, forks: Forks, tmp_path: Path
-) -> None:
+def test_a_stop_of_any_rank_stops_the_run_and_what_is_started_ends(number, of, when, status, forks, tmp_path):
     """Real signals to a run of two processes."""
     fields = {**SMALL, "training.steps": 2000, "training.validate_every": 1000, "trainer.devices": 2}
     words = ["train", *(f"--{name}={value}" for name, value in fields.items()), "--runs", str(tmp_path)]
@@ -117,27 +98,12 @@ def test_a_stop_of_any_rank_stops_the_run_and_what_is_started_ends(
         until(lambda: any(path.read_text().count("\n") > 1 for path in tmp_path.glob("*/training.jsonl")))
     (os.killpg if of == "group" else os.kill)(second if of == "second" else first, number)
     assert forks.ended(first) == status, forks.log.read_text()
-    until(lambda: not alive(second))
+    until(lambda: second not in parents())
     assert not list(tmp_path.glob("*/record.json")), "a run that is half trained has no record"
     assert len(list(tmp_path.glob("*/checkpoint.ckpt"))) == (of == "second" and number == signal.SIGTERM)
 
 
-def until(happened: Callable[[], object]) -> None:
-    deadline = time.monotonic() + 60
-    while not happened():
-        assert time.monotonic() < deadline, "it does not happen"
-        time.sleep(0.05)
-
-
-def alive(pid: int) -> bool:
-    """Return True if the process runs. A zombie, which nobody has waited for, does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def test_the_ranks_weighted_means_are_those_of_the_batch() -> None:
+def test_the_ranks_weighted_means_are_those_of_the_batch():
     """Three ranks and two sentences, of 3 and 1 words: the last rank has none."""
     wanted = torch.tensor([[5, 6, 7], [8, 0, 0]])
     batch = Batch(wanted, wanted != 0, wanted, wanted)
@@ -151,7 +117,7 @@ def test_the_ranks_weighted_means_are_those_of_the_batch() -> None:
     assert share(batch, 0, 1) == (batch, 1.0, 1.0)
 
 
-def test_more_devices_than_gpus_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_more_devices_than_gpus_is_one_line(monkeypatch):
     """On the CPU they are processes, and as many as one likes."""
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)

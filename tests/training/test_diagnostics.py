@@ -1,15 +1,12 @@
 """Diagnostics by hand, against autograd and against the scores, and that measuring leaves training as it is."""
 
 import math
-from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from tiny_sweep import GRAPH
-from torch import Tensor
 from torch.nn import functional as F
 
 from study.attention import AttentionCall
@@ -28,7 +25,7 @@ from study.training.vocabulary import Words
 class Shown(Translator):
     """One cross-attention of given weights [H, L, S] (a batch of one sentence) and logits of the same values."""
 
-    def __init__(self, weights: Tensor, mask: Tensor, steps: bool = False) -> None:
+    def __init__(self, weights, mask, steps=False):
         super().__init__()
         self.weights, self.visible, self.steps = weights[None], mask, steps
         self.attention = SimpleNamespace(tap=None)
@@ -36,10 +33,10 @@ class Shown(Translator):
     def sites(self):
         yield "cross", 0, self.attention
 
-    def encode(self, source: Tensor, mask: Tensor) -> Encoded:
+    def encode(self, source, mask):
         return Encoded((), (), ())
 
-    def decode(self, encoded: Encoded, target: Tensor) -> Output:
+    def decode(self, encoded, target):
         length = self.weights.shape[2]
         for rows in [[t] for t in range(length)] if self.steps else [list(range(length))]:
             weights = self.weights[:, :, rows]
@@ -49,7 +46,7 @@ class Shown(Translator):
         return Output(torch.zeros(1, length, 5), ())
 
 
-def heads(weights: list, slots: int | None = None, wanted: int | None = None, steps: bool = False) -> list[dict]:
+def heads(weights, slots=None, wanted=None, steps=False):
     """Diagnostics of given weights, of which only `slots` columns and `wanted` rows are not padding."""
     shown = torch.tensor(weights, dtype=torch.float64)
     _, length, width = shown.shape
@@ -63,7 +60,7 @@ def heads(weights: list, slots: int | None = None, wanted: int | None = None, st
 
 
 @pytest.mark.parametrize("steps", [False, True])
-def test_uniform_and_diagonal_attention(steps: bool) -> None:
+def test_uniform_and_diagonal_attention(steps):
     n = 5
     uniform, diagonal = heads([[[1 / n] * n] * n, np.eye(n).tolist()], steps=steps)
     assert uniform["entropy"] == pytest.approx(1)
@@ -77,7 +74,7 @@ def test_uniform_and_diagonal_attention(steps: bool) -> None:
 
 
 @pytest.mark.parametrize(("reach", "weights"), [("local_p", "softmax"), ("hard", "softmax"), ("global", "entmax15")])
-def test_what_a_reach_does_to_the_weights_hides_no_entropy(reach: str, weights: str) -> None:
+def test_what_a_reach_does_to_the_weights_hides_no_entropy(reach, weights):
     fields = {"model.width": 20, "model.attention.cross.reach": reach, "model.attention.cross.weights": weights}
     model = build(experiment_from(fields).model, 23, 1)
     source, target = torch.tensor([[7, 8, 9, 10, EOS], [9, EOS, PAD, PAD, PAD]]), torch.tensor([[2, 5, 6], [2, 6, PAD]])
@@ -91,7 +88,7 @@ def test_what_a_reach_does_to_the_weights_hides_no_entropy(reach: str, weights: 
     assert layer["information"][0] >= -1e-6
 
 
-def test_padding_is_ignored_on_both_sides() -> None:
+def test_padding_is_ignored_on_both_sides():
     rows = [[0.5, 0.5, 0.0], [0.9, 0.1, 0.0]]
     padded = heads([[*rows, [0.0, 0.0, 9.0]]], slots=2, wanted=2)
     (plain,) = heads([[row[:2] for row in rows]])
@@ -102,7 +99,7 @@ def test_padding_is_ignored_on_both_sides() -> None:
     assert padded[0]["information"] == pytest.approx(pooled - sum(entropy) / 2)
 
 
-def test_one_slot_has_no_entropy_and_none_has_nothing() -> None:
+def test_one_slot_has_no_entropy_and_none_has_nothing():
     (one,) = heads([[[1.0], [1.0]]])
     assert one["entropy"] is one["information"] is None
     assert one["max_weight"] == 1
@@ -114,7 +111,7 @@ def test_one_slot_has_no_entropy_and_none_has_nothing() -> None:
 
 
 @pytest.mark.parametrize("family", [{}, {"model.decoder": "bahdanau"}, {"model.family": "transformer"}])
-def test_every_site_is_observed_with_all_queries_and_nothing_changes(family: dict) -> None:
+def test_every_site_is_observed_with_all_queries_and_nothing_changes(family):
     model = build(experiment_from({"model.width": 20, "model.attention.heads": 2}, family).model, 23, 1).train()
     source, target = torch.tensor([[7, 8, EOS], [9, EOS, PAD]]), torch.tensor([[2, 5, 6, 7], [2, 6, PAD, PAD]])
     batch = Batch(source, source != PAD, target, target)
@@ -132,7 +129,7 @@ def test_every_site_is_observed_with_all_queries_and_nothing_changes(family: dic
     assert all(attention.tap is None for _, _, attention in model.sites())
 
 
-def test_shares_of_weight_by_hand() -> None:
+def test_shares_of_weight_by_hand():
     """Tokens: three words and end-of-sentence. The second head's weights have signs, the third row is padding."""
     first = [[0.1, 0.2, 0.3, 0.4], [0.5, 0.25, 0.25, 0.0], [0.0, 0.0, 1.0, 0.0]]
     second = [[1.0, -2.0, 3.0, -4.0], [0.0, 0.0, 0.0, 0.0], [9.0, 9.0, 9.0, 9.0]]
@@ -151,11 +148,11 @@ def test_shares_of_weight_by_hand() -> None:
 class Unequal(Words):
     """As many tokens for a word as it has letters."""
 
-    def words(self, text: str) -> list[int]:
+    def words(self, text):
         return [i for i, word in enumerate(text.split()) for _ in word]
 
 
-def test_the_diagnosed_mass_on_gold_is_the_scored_one() -> None:
+def test_the_diagnosed_mass_on_gold_is_the_scored_one():
     """Three tokens of one word, with and without gold, and signs."""
     pair = Pair("aa b", "xxx y zz", (Link(0, 0), Link(1, 0, sure=False), Link(0, 1)))
     example, vocabulary = Example([4] * 3, [5] * 6, pair), Unequal(b"[]")
@@ -165,12 +162,11 @@ def test_the_diagnosed_mass_on_gold_is_the_scored_one() -> None:
     found = masses(weights, torch.ones(1, 1, 7, dtype=torch.bool), batch.mask, right)["gold_mass"]
     call = AttentionCall(*[weights] * 6, torch.ones(1, 1, 1, 4, dtype=torch.bool))
     read = of_words(call, 4, [sides(example, vocabulary, "cross")])
-    assert read is not None
     scored = [gold_mass(read, [pair.alignment or ()], head) for head in (0, 1)]
     assert found.tolist() == pytest.approx(scored)
 
 
-def test_profile_of_the_gradient_by_hand() -> None:
+def test_profile_of_the_gradient_by_hand():
     """Eight queries over four tokens, gold at the first; norms 8, 4, 2, 2 of mean 4."""
     size = torch.tensor([[8.0, 4.0, 2.0, 2.0, 0.0]] * 8, dtype=torch.float64)
     real = torch.arange(5).expand(8, -1) < 4
@@ -186,7 +182,7 @@ def test_profile_of_the_gradient_by_hand() -> None:
 
 
 @pytest.mark.parametrize("family", [{"model.cell": "lstm"}, {"model.family": "transformer"}])
-def test_gradients_are_autograds_and_touch_nothing(family: dict[str, Any]) -> None:
+def test_gradients_are_autograds_and_touch_nothing(family):
     model = build(experiment_from({"model.width": 20, "model.attention.heads": 2}, family).model, 23, 1).train()
     source = torch.tensor([[7, 8, 9, EOS], [9, 5, EOS, PAD]])
     target = torch.tensor([[2, 5, 6, 7], [2, 6, 7, PAD]])
@@ -204,11 +200,10 @@ def test_gradients_are_autograds_and_touch_nothing(family: dict[str, Any]) -> No
     logits = model.decode(model.encode(source[1:, :3], source[1:, :3] != PAD), target[1:, :3]).logits
     handle.remove()
     F.cross_entropy(logits[0, :1], torch.tensor([6])).backward()
-    assert embedded.grad is not None
     torch.testing.assert_close(found[1], F.pad(embedded.grad[0].norm(dim=-1), (0, 1)), rtol=1e-4, atol=1e-6)
 
 
-def test_training_is_the_same_without_diagnostics(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_training_is_the_same_without_diagnostics(tmp_path, monkeypatch):
     experiment = experiment_from(GRAPH, {"model.dropout": 0.2, "model.attention.cross.reach": "hard"})
     looked = run(experiment, tmp_path / "with", lambda line: None)
     assert looked.diagnostics["gradients"]["end"]["norm"] > 0

@@ -5,23 +5,23 @@ from functools import cache
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
-from study.config import Experiment, experiment_from
+from study.attention import Lengths
+from study.config import experiment_from
 from study.corpora import Contrast, Corpus, Link, Pair
 from study.models import Translator, build
 from study.models.translator import EOS, PAD, Encoded, Output
 from study.training import decode
 from study.training.alignment import readings
-from study.training.batches import Example, collate, examples
+from study.training.batches import collate, examples
 from study.training.evaluate import _contrasts, evaluate
 from study.training.vocabulary import Words
 
 NOUNS = {"Hund": "dog", "Mann": "man", "Ball": "ball", "Haus": "house", "Kind": "child"}
 
 
-def pair(*nouns: str) -> Pair:
+def pair(*nouns):
     source, target = " und ".join(nouns) + ".", " and ".join(NOUNS[noun] for noun in nouns) + "."
     return Pair(source, target, tuple(Link(i, i) for i in range(2 * len(nouns))))
 
@@ -42,7 +42,7 @@ FAMILIES = {
 
 
 @cache
-def trained(family: str) -> tuple[Experiment, Translator]:
+def trained(family):
     """A model that has learned the corpus by heart, in about a second."""
     experiment = experiment_from({"model.width": 32, "model.dropout": 0, "decoding.beam": 3}, FAMILIES[family])
     model = build(experiment.model, len(VOCABULARY), 1)
@@ -57,7 +57,7 @@ def trained(family: str) -> tuple[Experiment, Translator]:
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_a_model_that_has_learned_its_corpus(family: str) -> None:
+def test_a_model_that_has_learned_its_corpus(family):
     experiment, model = trained(family)
     valid = examples(CORPUS.splits["valid"], VOCABULARY)
     evaluation = evaluate(experiment, model, VOCABULARY, CORPUS, valid)
@@ -73,7 +73,6 @@ def test_a_model_that_has_learned_its_corpus(family: str) -> None:
     assert value["test", "perplexity"] == pytest.approx(math.exp(float(nll.sum()) / tokens), rel=1e-4)
     assert 0 == value["test", "aer_floor"] <= value["test", "aer"] <= 1
     assert 0 < value["test", "gold_mass"] < 1
-    assert evaluation.shown is not None
     weights = torch.tensor(evaluation.shown["weights"])
     assert weights.shape == (len(evaluation.shown["target"]), len(evaluation.shown["source"]))
     torch.testing.assert_close(weights.sum(1), torch.ones(len(weights)), rtol=0, atol=1e-3)
@@ -81,7 +80,7 @@ def test_a_model_that_has_learned_its_corpus(family: str) -> None:
     assert sorted(readings(model, tests, VOCABULARY)) == list(range(2 if family == "transformer" else 1))
 
 
-def test_forced_nll_by_hand_whatever_the_batch() -> None:
+def test_forced_nll_by_hand_whatever_the_batch():
     _, model = build_untrained()
     data = examples(PAIRS, VOCABULARY)
     together = decode.forced_nll(model, data)
@@ -96,13 +95,13 @@ def test_forced_nll_by_hand_whatever_the_batch() -> None:
         assert tempered.tolist() == pytest.approx([sharper, by_hand], rel=1e-5)
 
 
-def build_untrained(**fields: object) -> tuple[Experiment, Translator]:
+def build_untrained(**fields):
     experiment = experiment_from({"model.width": 32}, {f"model.{k}": v for k, v in fields.items()})
     return experiment, build(experiment.model, len(VOCABULARY), 1).eval()
 
 
 @pytest.mark.parametrize("memory", ["mean", "empty"])
-def test_a_memory_without_source_tokens_has_no_alignment(memory: str) -> None:
+def test_a_memory_without_source_tokens_has_no_alignment(memory):
     experiment, model = build_untrained(memory=memory)
     valid = examples(CORPUS.splits["valid"], VOCABULARY)
     evaluation = evaluate(experiment, model, VOCABULARY, CORPUS, valid)
@@ -111,33 +110,46 @@ def test_a_memory_without_source_tokens_has_no_alignment(memory: str) -> None:
     assert readings(model, valid, VOCABULARY) == {}
 
 
+def test_learned_positions_leave_longer_splits_without_a_likelihood():
+    experiment = experiment_from({"model.family": "transformer", "model.positions": "learned", "model.width": 32})
+    model = build(experiment.model, len(VOCABULARY), 1, Lengths(5, 4)).eval()
+    corpus = Corpus("grammar", 1, CORPUS.splits | {"long": [pair(*NOUNS)]})
+    found = evaluate(experiment, model, VOCABULARY, corpus, examples(CORPUS.splits["valid"], VOCABULARY))
+    value = {(score.split, score.metric): score.value for score in found.scores if score.subset is None}
+    assert value["test", "nll"] is not None
+    assert value["long", "nll"] is None
+    assert ("long", "aer") not in value
+    assert value["long", "bleu"] is not None
+    assert found.hypotheses["long"] == [""]
+
+
 class Rated(Translator):
     """A model whose token probabilities are given by the target token alone."""
 
-    def __init__(self, log_odds: dict[str, float]) -> None:
+    def __init__(self, log_odds):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.zeros(len(VOCABULARY)))
         for word, value in log_odds.items():
             ((token,),) = VOCABULARY.encode([word])
             self.weight.data[token] = value
 
-    def encode(self, source: Tensor, mask: Tensor) -> Encoded:
+    def encode(self, source, mask):
         return Encoded((), (), ())
 
-    def decode(self, encoded: Encoded, target: Tensor) -> Output:
+    def decode(self, encoded, target):
         return Output(self.weight.expand(*target.shape, -1), ())
 
 
 @pytest.mark.parametrize("odds", [{"dog": 1.0}, {"man": 1.0}, {"dog": 1.0, "man": 1.0}, {}])
-def test_a_model_that_ignores_the_source_wins_no_pair(odds: dict[str, float]) -> None:
+def test_a_model_that_ignores_the_source_wins_no_pair(odds):
     """It prefers one word in both halves, so it loses one of them; a tie is not a win."""
     (score,) = _contrasts(Rated(odds), CONTRASTS[:2], VOCABULARY)
     assert (score.value, score.n) == (0.0, 1)
 
 
-def test_translations_come_in_the_order_of_the_data() -> None:
+def test_translations_come_in_the_order_of_the_data():
     _, model = trained("recurrent")
-    data: list[Example] = examples(PAIRS, VOCABULARY)
+    data = examples(PAIRS, VOCABULARY)
     assert decode.translate(model, data, VOCABULARY, 1, 0.0) == [p.target for p in PAIRS]
     backwards = decode.translate(model, data[::-1], VOCABULARY, 4, 1.0)
     assert backwards == [p.target for p in PAIRS[::-1]]

@@ -4,11 +4,9 @@ import hashlib
 import json
 import os
 import signal
-from pathlib import Path
 
 import pytest
 import torch
-from forks import Forks
 from tiny_sweep import GRAMMAR as SMALL
 from tiny_sweep import GRAPH
 
@@ -33,14 +31,14 @@ run(experiment_from(given[0]), Path(given[1]), watch)
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+def whole(tmp_path_factory):
     """The folder of a run that has finished, and what it has said."""
     folder, said = tmp_path_factory.mktemp("whole"), []
     run(experiment_from(SMALL), folder, said.append)
     return folder, said
 
 
-def timeless(folder: Path) -> dict:
+def timeless(folder):
     """The record without times and dates, and without the state of the checkout, which may move under the tests."""
     tree = json.loads((folder / "record.json").read_text())
     del tree["resources"]
@@ -49,9 +47,7 @@ def timeless(folder: Path) -> dict:
     return tree
 
 
-def test_a_job_of_slurm_changes_nothing(
-    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder, tmp_path: Path
-) -> None:
+def test_a_job_of_slurm_changes_nothing(monkeypatch, recwarn, tmp_path):
     """Lightning must not take SLURM for its launcher, another program's file for a checkpoint, or advise `srun`."""
     experiment = experiment_from(GRAPH)
     (tmp_path / "srun").write_text("")
@@ -61,21 +57,15 @@ def test_a_job_of_slurm_changes_nothing(
     monkeypatch.chdir(tmp_path)
     before = signal.getsignal(signal.SIGUSR1)
     run(experiment, tmp_path / "alone", lambda line: None)
-    jobs = {
-        "submitted": {"SLURM_JOB_ID": "77", "SLURM_NTASKS": "1", "SLURM_PROCID": "0", "SLURM_JOB_NAME": "tiny"},
-        "shared": {"SLURM_JOB_ID": "77", "SLURM_NTASKS": "4", "SLURM_PROCID": "3", "SLURM_NTASKS_PER_NODE": "4"},
-    }
-    for name, variables in jobs.items():
-        with monkeypatch.context() as job:
-            for variable, value in variables.items():
-                job.setenv(variable, value)
-            run(experiment, tmp_path / name, lambda line: None)
-        assert timeless(tmp_path / name) == timeless(tmp_path / "alone")
+    for name, value in {"JOB_ID": 77, "NTASKS": 4, "PROCID": 3, "NTASKS_PER_NODE": 4, "JOB_NAME": "tiny"}.items():
+        monkeypatch.setenv(f"SLURM_{name}", str(value))
+    run(experiment, tmp_path / "job", lambda line: None)
+    assert timeless(tmp_path / "job") == timeless(tmp_path / "alone")
     assert signal.getsignal(signal.SIGUSR1) == before  # Lightning's would queue the job again
     assert not [str(one.message) for one in recwarn if "srun" in str(one.message)]
 
 
-def test_killed_and_resumed_equals_undisturbed(forks: Forks, tmp_path: Path) -> None:
+def test_killed_and_resumed_equals_undisturbed(forks, tmp_path):
     """Killed while a validation is reported: the second, and after resuming the next one (a line comes first)."""
     overrides = GRAPH | {"training.steps": 6, "model.attention.cross.reach": "hard"}  # draws slots
     whole, broken = tmp_path / "whole", tmp_path / "broken"
@@ -83,7 +73,7 @@ def test_killed_and_resumed_equals_undisturbed(forks: Forks, tmp_path: Path) -> 
     for _ in range(2):
         assert forks.ended(forks.start(UNTIL, overrides, str(broken), 3)) == -signal.SIGKILL, forks.log.read_text()
         assert not (broken / "record.json").exists()
-    said: list[str] = []
+    said = []
     run(experiment_from(overrides), broken, said.append)
     assert said[0].startswith("continuing")
     assert timeless(broken) == timeless(whole)
@@ -91,7 +81,7 @@ def test_killed_and_resumed_equals_undisturbed(forks: Forks, tmp_path: Path) -> 
         assert (broken / name).read_bytes() == (whole / name).read_bytes()
 
 
-def test_the_record_can_be_recomputed(whole: tuple[Path, list[str]]) -> None:
+def test_the_record_can_be_recomputed(whole):
     experiment, (folder, said) = experiment_from(SMALL), whole
     record = records.read(folder / "record.json")
     assert said[-1] == "testing on valid, test, long, deep, pronoun"
@@ -118,7 +108,6 @@ def test_the_record_can_be_recomputed(whole: tuple[Path, list[str]]) -> None:
     lines = (folder / "test.nll.txt").read_text().split()
     assert [float(line) for line in lines] == pytest.approx([float(nll) for nll in alone], rel=1e-5)
     assert [point["step"] for point in record.history] == [4, 8, 12]
-    assert record.selection is not None
     best = max(record.history, key=lambda point: point["valid_bleu"])
     assert (record.selection.step, record.selection.value) == (best["step"], best["valid_bleu"])
     (layer,) = record.diagnostics["cross"]
@@ -129,31 +118,31 @@ def test_the_record_can_be_recomputed(whole: tuple[Path, list[str]]) -> None:
     assert (folder / "record.json").stat().st_size < 40_000
 
 
-def test_a_loss_that_is_no_number_is_a_diverged_record(tmp_path: Path) -> None:
+def test_a_loss_that_is_no_number_is_a_diverged_record(tmp_path):
     record = run(experiment_from(SMALL, {"training.learning_rate": 1e38, "training.clip": 1e30}), tmp_path)
     assert record.status == "diverged"
-    assert record.error is not None
     assert "step" in record.error
     assert records.read(tmp_path / "record.json").status == "diverged"
 
 
-def test_a_damaged_checkpoint_is_one_line(tmp_path: Path) -> None:
+def test_a_damaged_checkpoint_is_one_line(tmp_path):
     """Left by a run that broke off, then damaged; another model's is as little use."""
 
-    def broken(line: str) -> None:
-        if line.startswith("step 8/"):
+    def broken(line):
+        if line.startswith("step 4/"):
             raise InterruptedError
 
+    small = GRAPH | {"training.steps": 6}
     with pytest.raises(InterruptedError):
-        run(experiment_from(SMALL), tmp_path, broken)
+        run(experiment_from(small), tmp_path, broken)
     checkpoint = tmp_path / "checkpoint.ckpt"
     whole = checkpoint.read_bytes()
     weights = max(torch.load(checkpoint)["state_dict"].values(), key=torch.numel)
     place = whole.index(weights.numpy().tobytes())
     flipped = whole[:place] + bytes([whole[place] ^ 64]) + whole[place + 1 :]
-    for content, width in ((whole[:-400], 24), (flipped, 24), (whole, 26)):
+    for content, width in ((whole[:-400], 16), (flipped, 16), (whole, 18)):
         checkpoint.write_bytes(content)
         with pytest.raises(InputError, match=r"checkpoint\.ckpt: .*\. Remove it to start again\.") as refusal:
-            run(experiment_from(SMALL, {"model.width": width}), tmp_path, lambda line: None)
+            run(experiment_from(small, {"model.width": width}), tmp_path, lambda line: None)
         assert "\n" not in str(refusal.value)
         assert not (tmp_path / "record.json").exists()

@@ -2,7 +2,6 @@
 
 import csv
 from pathlib import Path
-from typing import Any
 
 import pytest
 import pytorch_lightning as pl
@@ -20,25 +19,25 @@ HARD = {"model.attention.reach": "hard"}  # draws a slot for each query
 class Losses(pl.Callback):
     """A user's callback: what has been logged by each step."""
 
-    def __init__(self) -> None:
-        self.train: list[float] = []
-        self.valid: list[dict[str, float]] = []
+    def __init__(self):
+        self.train = []
+        self.valid = []
 
-    def on_train_batch_end(self, trainer: pl.Trainer, *_: Any) -> None:
+    def on_train_batch_end(self, trainer, *_):
         self.train.append(float(trainer.callback_metrics["train/loss"]))
 
-    def on_validation_end(self, trainer: pl.Trainer, *_: Any) -> None:
+    def on_validation_end(self, trainer, *_):
         if not trainer.sanity_checking:
             self.valid.append({name: float(value) for name, value in trainer.callback_metrics.items()})
 
 
-def trainer(folder: Path, **options: Any) -> pl.Trainer:
-    usual: dict[str, Any] = {"accelerator": "cpu", "devices": 1, "default_root_dir": folder}
+def trainer(folder, **options):
+    usual = {"accelerator": "cpu", "devices": 1, "default_root_dir": folder}
     return pl.Trainer(**usual | {"enable_progress_bar": False, "enable_model_summary": False} | options)
 
 
 @pytest.mark.filterwarnings("ignore")  # Lightning's advice on workers and plugins
-def test_a_trainer_of_ones_own_reaches_the_weights_of_a_run(tmp_path: Path) -> None:
+def test_a_trainer_of_ones_own_reaches_the_weights_of_a_run(tmp_path):
     """Uninterrupted, and from a checkpoint of Lightning's own; validated with a period that is not the recipe's."""
     experiment = experiment_from(SMALL, HARD)
     record = run(experiment, tmp_path / "run", lambda line: None)
@@ -89,9 +88,7 @@ def test_a_trainer_of_ones_own_reaches_the_weights_of_a_run(tmp_path: Path) -> N
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("scale", "share"), [("rsqrt", 2), ("inverse", 4)])
-def test_adam_trains_an_unscaled_dot_product_as_a_scaled_one_if_maps_start_and_learn_like_it(
-    tmp_path: Path, scale: str, share: int
-) -> None:
+def test_adam_trains_an_unscaled_dot_product_as_a_scaled_one_if_maps_start_and_learn_like_it(tmp_path, scale, share):
     """W_Q and W_K stay the scaled ones ÷ d^¼ (1/√d) or ÷ √d (1/d), bit by bit, under warm-up, clipping and dropout.
 
     Unscaled logits (W' x)·(W' m) with W' = W / c are the ones scaled by 1/c², and ∂L/∂W' = c ∂L/∂W. Adam's step does
@@ -127,7 +124,7 @@ def test_adam_trains_an_unscaled_dot_product_as_a_scaled_one_if_maps_start_and_l
         assert not torch.allclose(other["unembedding.bias"], scaled["unembedding.bias"], rtol=1e-4)
 
 
-def test_a_limit_of_the_trainer_counts_and_a_pruning_is_refused(tmp_path: Path) -> None:
+def test_a_limit_of_the_trainer_counts_and_a_pruning_is_refused(tmp_path):
     experiment = experiment_from(SMALL, {"training.steps": 2, "training.validate_every": 2})
     limited, plain = study.Task(experiment), study.Task(experiment)
     quiet = {"logger": False, "enable_checkpointing": False, "limit_val_batches": 0, "max_steps": 1}

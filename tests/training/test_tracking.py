@@ -2,9 +2,9 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
+from tiny_sweep import GRAPH
 
 from study.config import experiment_from, experiment_id
 from study.errors import INSTALL
@@ -14,7 +14,7 @@ from study.tracking import tracker, view
 from study.training.run import run as train
 
 
-def test_an_offline_run_keeps_the_agents_contract(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_an_offline_run_keeps_the_agents_contract(monkeypatch, tmp_path):
     experiment = experiment_from({"tracking.tags": ("own",), "model.attention.scale": "none"})
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_TAGS", "sweep-tag")
@@ -33,8 +33,8 @@ def test_an_offline_run_keeps_the_agents_contract(monkeypatch: pytest.MonkeyPatc
     assert not (tmp_path / "wandb").exists(), "an offline run is written when it has finished"
 
 
-def test_disabled_or_not_installed_wandb_is_not_imported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    lines: list[str] = []
+def test_disabled_or_not_installed_wandb_is_not_imported(monkeypatch, tmp_path):
+    lines = []
     monkeypatch.setattr(tracker, "begin", lambda *_: pytest.fail("W&B was asked"))
     for mode, installed, expected in (
         ("disabled", True, []),
@@ -52,16 +52,13 @@ def test_disabled_or_not_installed_wandb_is_not_imported(monkeypatch: pytest.Mon
         assert (lines, run.facts()) == (expected, None)
 
 
-def test_a_run_is_shown_by_section_with_its_translations(tmp_path: Path) -> None:
-    model = {"model.family": "transformer", "model.layers": 2, "model.attention.heads": 2, "model.width": 16}
-    data = {"data.name": "graph", "data.train_pairs": 60, "data.test_pairs": 4, "decoding.beam": 1}
-    recipe = {"training.steps": 4, "training.validate_every": 2, "training.batch_tokens": 300}
-    experiment = experiment_from(model, data, recipe, {"trainer.threads": 1, "trainer.device": "cpu"})
+def test_a_run_is_shown_by_section_with_its_translations(tmp_path):
+    experiment = experiment_from(GRAPH, {"model.layers": 2})
     record = train(experiment, tmp_path / "run", lambda line: None)
     shown = view.view_of(Store(tmp_path), "run", view.Place())
     read = shown.read
     history = [json.loads(line) for line in (read("history.jsonl") or b"").splitlines()]
-    points: dict[int, dict[str, Any]] = dict(shown.points)
+    points = dict(shown.points)
     assert list(points) == [1, 2, 4]
     assert points[1].keys() == {"train/loss", "train/lr", "train/gradient_norm"}, "no speed of a first step"
     assert {name.partition("/")[0] for point in points.values() for name in point} == {"train", "valid", "attention"}
@@ -79,8 +76,7 @@ def test_a_run_is_shown_by_section_with_its_translations(tmp_path: Path) -> None
     hypotheses = (read("test.hyp.txt") or b"").decode().splitlines()
     assert [row[4] for row in translated] == hypotheses
     assert 100 * sum(row[5] for row in translated) / len(hypotheses) == record.score("test", "exact")
-    section = experiment_from(data).data
-    assert record.data is not None
+    section = experiment.data
     sources = [pair.source for pair in section.pairs_of("test", record.data.files) or ()]
     assert sources == [row[2] for row in translated]
     assert section.pairs_of("test", {"test": "0" * 64}) is None, "a generator that has changed makes other sentences"

@@ -9,7 +9,7 @@ from study.corpora import Corpus, Pair, words
 from study.corpora import cache as corpus_cache
 from study.errors import InputError
 from study.models.translator import EOS, UNK
-from study.training.vocabulary import Subwords, Vocabulary, Words, factor_tokens, restore, vocabulary_for
+from study.training.vocabulary import Subwords, Words, factor_tokens, restore, vocabulary_for
 
 TEXTS = [
     "Der Mann sieht die Haustür, weil er groß ist.",
@@ -25,7 +25,7 @@ WORDS = Words.learn(TEXTS)
 @example("  Die  Haustür ist — groß. ")
 @example("火, 🙂 und Ärger\u00a0über Öl")
 @example("")
-def test_subwords_are_lossless_and_every_token_has_its_word(text: str) -> None:
+def test_subwords_are_lossless_and_every_token_has_its_word(text):
     (ids,) = SUBWORDS.encode([text])
     assert SUBWORDS.decode(ids) == text
     assert UNK not in ids
@@ -45,16 +45,16 @@ def test_subwords_are_lossless_and_every_token_has_its_word(text: str) -> None:
         ("Haustürschlüssel 3,5 %", ["Haustürschlüssel", "3", ",", "5", "%"]),
     ],
 )
-def test_the_tokens_of_each_word_spell_it(text: str, wanted: list[str]) -> None:
+def test_the_tokens_of_each_word_spell_it(text, wanted):
     """Compounds of several tokens, punctuation without a space, characters of several bytes."""
     (ids,) = SUBWORDS.encode([text])
-    by_word: list[list[int]] = [[] for _ in wanted]
+    by_word = [[] for _ in wanted]
     for token, word in zip(ids, SUBWORDS.words(text), strict=True):
         by_word[word].append(token)
     assert [SUBWORDS.decode(tokens).strip() for tokens in by_word] == wanted
 
 
-def test_words_by_hand() -> None:
+def test_words_by_hand():
     (ids,) = WORDS.encode(["Der Mann ist groß, weil Xylophone er."])
     assert WORDS.tokens(ids) == ["Der", "Mann", "ist", "groß", ",", "weil", "<unk>", "er", "."]
     assert WORDS.decode(ids) == "Der Mann ist groß, weil ⁇ er."
@@ -63,7 +63,7 @@ def test_words_by_hand() -> None:
 
 
 @pytest.mark.parametrize("vocabulary", [WORDS, SUBWORDS], ids=["words", "subwords"])
-def test_a_vocabulary_is_restored_from_its_state(vocabulary: Vocabulary) -> None:
+def test_a_vocabulary_is_restored_from_its_state(vocabulary):
     again = restore("words" if vocabulary is WORDS else "subwords", vocabulary.state)
     assert again.encode(TEXTS) == vocabulary.encode(TEXTS)
     assert (len(again), again.state) == (len(vocabulary), vocabulary.state)
@@ -71,7 +71,7 @@ def test_a_vocabulary_is_restored_from_its_state(vocabulary: Vocabulary) -> None
 
 
 @pytest.fixture
-def corpus(tmp_path, monkeypatch) -> Corpus:
+def corpus(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     splits = {"train": [Pair(*TEXTS[1:])], "valid": [Pair("nur hier", "only here")]}
     return Corpus("grammar", 1, splits)
@@ -80,7 +80,7 @@ def corpus(tmp_path, monkeypatch) -> Corpus:
 DATA = Grammar(tokens="subwords", vocabulary=300)
 
 
-def test_a_subword_model_is_learned_once(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_subword_model_is_learned_once(corpus, monkeypatch):
     first = vocabulary_for(DATA, corpus)
     assert len(first) == 300
     monkeypatch.setattr(Subwords, "learn", lambda *_: pytest.fail("it was learned again"))
@@ -91,7 +91,7 @@ def test_a_subword_model_is_learned_once(corpus: Corpus, monkeypatch: pytest.Mon
             vocabulary_for(data, other)
 
 
-def test_a_broken_cache_is_learned_again(corpus: Corpus) -> None:
+def test_a_broken_cache_is_learned_again(corpus):
     wanted = vocabulary_for(DATA, corpus).state
     (path,) = (corpus_cache.folder() / "subwords").iterdir()
     content = path.read_bytes()
@@ -101,12 +101,12 @@ def test_a_broken_cache_is_learned_again(corpus: Corpus) -> None:
 
 
 @pytest.mark.parametrize("size", [20, 5000])
-def test_a_size_that_cannot_be_is_refused(corpus: Corpus, size: int) -> None:
+def test_a_size_that_cannot_be_is_refused(corpus, size):
     with pytest.raises(InputError, match=rf"data\.vocabulary: expected another size, got {size}"):
         vocabulary_for(Grammar(tokens="subwords", vocabulary=size), corpus)
 
 
-def test_factors_by_hand() -> None:
+def test_factors_by_hand():
     """Tokens b1 and a0 stand for names, a1 and b0 for labels; without b0 nothing stands for label 0."""
     factors = lambda word: (word[0], word[1]) if word[:1] in ("a", "b") else None  # noqa: E731
     found = Words.learn(["b1 b1 b1 a0 a0 a1 b0"])
