@@ -17,7 +17,6 @@ import sys
 from collections.abc import Sequence
 
 from study.commands.options import Parser, positive, say
-from study.errors import InputError
 from study.run_names import results_folder
 
 
@@ -29,17 +28,13 @@ def main(argv: Sequence[str]) -> int:
     """
     parser = Parser(prog="study verify", description=__doc__)
     parser.share("--results")
-    text = "score the translations of all runs again, or of one in N, drawn by --draw"
+    text = "score the translations of all runs again, or of one in N, drawn by the root hash"
     parser.add_argument("--rescore", nargs="?", type=_part, const=1, metavar="1/N", help=text)
-    text = "text that draws the runs, such as a commit's hash (default: the root hash)"
-    parser.add_argument("--draw", metavar="TEXT", default="", help=text)
     args = parser.parse_args(argv)
     from study.publish.results import Results
     from study.publish.verify import verify
 
-    if args.draw and not args.rescore:
-        raise InputError("--draw: expected with --rescore, whose runs it draws. Add --rescore N, or remove it.")
-    found = verify(Results(args.results or results_folder("--results")), args.rescore, args.draw, progress)
+    found = verify(Results(args.results or results_folder("--results")), args.rescore, told=progress)
     say(*found.lines())
     return 1 if found.problems else 0
 
