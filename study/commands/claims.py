@@ -1,4 +1,12 @@
-"""`study claims`: the verdict on each claim."""
+"""Print the verdict on each claim: holds, fails, depends on something, open, not asked, not yet run.
+
+With N, print the answer to one claim and a line for each of its questions; with --all, every contrast. Reads published
+records, or your own with --runs. Trains nothing and needs no torch.
+
+A claim of your own is an entry in a YAML file (--claims FILE): a statement, a sweep, the arms to compare by their
+fields, a metric. docs/statistics.md lists the fields, and study/claims/claims.yaml has examples. `sweep: NAME` is a
+file of sweeps/; `sweep: PATH.yaml` is any other sweep file.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +17,6 @@ from pathlib import Path
 from study.commands.options import Parser, folder, say
 from study.run_names import results_folder, sweeps_folder
 
-DESCRIPTION = """\
-Print the verdict on each claim: holds, fails, depends on something, open, not asked, not yet run. With N, print the
-answer to one claim and a line for each of its questions; with --all, every contrast. Reads published records, or your
-own with --runs. Trains nothing and needs no torch.
-
-A claim of your own is an entry in a YAML file (--claims FILE): a statement, a sweep, the arms to compare by their
-fields, a metric. docs/statistics.md lists the fields, and study/claims/claims.yaml has examples. `sweep: NAME` is a
-file of sweeps/; `sweep: PATH.yaml` is any other sweep file.
-"""
 NOTES = """
 depends    some questions hold and some fail
 open       no question fails, and some are not decided; so many seeds would decide them
@@ -31,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, claim or record, or a folder that is absent.
     """
-    parser = Parser(prog="study claims", description=DESCRIPTION)
+    parser = Parser(prog="study claims", description=__doc__)
     add = parser.add_argument
     add("claim", nargs="*", metavar="N", help="number or name of a claim; repeatable (default: all claims)")
     parser.share("--claims")
