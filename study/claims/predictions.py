@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from study.analysis.agreement import BLEU, agree
 from study.analysis.runs import Runs, primary
 from study.analysis.tables import rounded
-from study.claims.schema import Entry
+from study.records import Section
 from study.sweep.file import read_yaml
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ NAIVE = {"every arm is worse": 1, "nothing matters": 0}
 """Predictor that looks at no arm ↦ its direction for all."""
 
 
-class Predictions(Entry):
+class Predictions(Section):
     """The file.
 
     Attributes:

@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from study import metrics
 from study.errors import InputError
+from study.records import Section
 from study.sweep.file import read_yaml
 
 HERE = Path(__file__).with_name("claims.yaml")
@@ -42,20 +43,14 @@ BETTER = {"band": 1, "ratio": -1}
 """Statistic ↦ the direction that is better, if it is not that of the score."""
 
 
-class Entry(BaseModel):
-    """Immutable, unknown keys refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
-
-
-class Pair(Entry):
+class Pair(Section):
     """An arm and what it is compared with."""
 
     arm: Overrides
     baseline: Overrides
 
 
-class Contrast(Entry):
+class Contrast(Section):
     """Contrast of arms. `expect` is the predicted sign; by default the arm is better, or a ratio lower.
 
     `name` is made from the arms where it is left out. The statistics are these:
@@ -122,7 +117,7 @@ class Contrast(Entry):
         return {"different": 0, "higher": 1, "lower": -1, "better": better, "worse": -better}[self.expect]
 
 
-class Question(Entry):
+class Question(Section):
     """Contrasts of the arms of one sweep, in one or more pairs of corpus and family.
 
     Attributes:
@@ -179,7 +174,7 @@ class Question(Entry):
         return self
 
 
-class ReportedEffect(Entry):
+class ReportedEffect(Section):
     """Published effect in BLEU: a difference of two systems on the same test set.
 
     Attributes:
@@ -195,7 +190,7 @@ class ReportedEffect(Entry):
     parts: tuple[str, ...] = ()
 
 
-class Claim(Entry):
+class Claim(Section):
     """One row of the table of verdicts, or several: one for each corpus, family and part.
 
     Attributes:
@@ -241,7 +236,7 @@ class Claim(Entry):
         return {str(self.id), self.slug}
 
 
-class NamedMargin(Entry):
+class NamedMargin(Section):
     """A margin with a name: its value in each corpus, family and score.
 
     `source` says where the values come from. `values`: corpus/family ↦ score without its split, such as `nll` or
@@ -252,7 +247,7 @@ class NamedMargin(Entry):
     values: dict[str, dict[str, Annotated[float, Field(gt=0)]]]
 
 
-class ClaimFile(Entry):
+class ClaimFile(Section):
     """Content of a file of claims. Sweeps that are named by path lie beside it."""
 
     path: Path
