@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from study.config.account import PROJECT
 from study.config.model import Model, Rate, Recurrent
-from study.config.pruning import Pruning
+from study.config.pruning import TRAINING, Pruning
 from study.corpora.catalogue import Data
 from study.corpora.grammar import Grammar
 from study.schema import Frozen, Name, Seed, Size, Tag, Title
@@ -160,6 +160,11 @@ class Experiment(Frozen):
                     f"{name}: expected {others}, because {self.data.name} has targets of {words} words and BLEU counts "
                     f"four, got {value}."
                 )
+        if self.pruning and self.pruning.question not in TRAINING and self.trainer.devices > 1:
+            raise ValueError(
+                f"trainer.devices: expected 1 with pruning.question {self.pruning.question}, which trains nothing, got "
+                f"{self.trainer.devices}. Train the run first, then prune it on one."
+            )
         if self.pruning and self.pruning.base_steps == self.training.steps:
             raise ValueError("pruning.base_steps: expected others than training.steps, got the same. Remove it.")
         return self

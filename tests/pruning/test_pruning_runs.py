@@ -60,6 +60,7 @@ def test_a_pruning_has_an_identity_of_its_own():
         ({**SMALL, "data.longest": 3, "data.shortest": 2, "pruning": {}}, "question: expected another one, because"),
         ({**SMALL, "pruning": {"question": "retrain", "fraction": 0.01}}, "expected a share that removes a head"),
         ({**SMALL, "pruning": {"question": "retrain", "base_steps": 6}}, "expected others than training.steps"),
+        ({**SMALL, "pruning": {}, "trainer.devices": 2}, "devices: expected 1 with pruning.question curve"),
     ],
 )
 def test_what_means_nothing_is_refused(fields, said):
