@@ -1,6 +1,7 @@
 """Everything published is checked: what is changed, lost or added afterwards is listed with its file and field."""
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -9,8 +10,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from published_lab import TABLES, part_of_results, save
+from published_lab import TABLES, save
+from tiny_sweep import MAP
 
+from study import files
 from study.config import Multi30k
 from study.errors import InputError
 from study.files import CHECKOUT as ROOT
@@ -19,16 +22,27 @@ from study.publish.results import Results, write_manifest
 from study.publish.verify import drawn, verify
 from study.store import Store
 
-SWEEP = "hard_2"
-"""A small published sweep whose runs have the NLL of each sentence."""
+BESIDE = {
+    "tables/tiny.csv": "arm,difference\na,10.25\n",
+    "tables/tiny.md": "| a | 10.25 |\n",
+    "benchmarks/cost.json": '{"milliseconds": 1.5}\n',
+    "models/grammar.pt": "weights\n",
+    "../docs/verdicts.md": "The difference is 10.25.\n",
+}
+"""Published files beside the runs."""
 
 
 @pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """A folder with one published sweep, a model, tables, measured times, and the pages that state its numbers."""
-    root = part_of_results(tmp_path_factory.mktemp("whole"), SWEEP)
-    seal(root)
-    return root
+def whole(finished, tmp_path_factory):
+    """A folder with a published sweep whose runs have attention maps, and all kinds of files beside them."""
+    lab = finished.copy(tmp_path_factory.mktemp("whole"))
+    for identity in lab.ids:
+        files.write(lab.runs / identity / "attention.json", json.dumps(MAP))
+    lab.publish()
+    for name, text in BESIDE.items():
+        files.write(lab.results.root / name, text)
+    seal(lab.results.root)
+    return lab.results.root
 
 
 @pytest.fixture
@@ -108,7 +122,7 @@ def forged_perplexity(root):
 
 HASH = r"{}: SHA-256: expected the files of manifest.json, got a {} one"
 FOUND = [
-    (lambda root: replaced(root / f"tables/{SWEEP}.csv", r"(\d\d\.\d\d)", r"1\1"), HASH.format("csv", "changed")),
+    (lambda root: replaced(root / "tables/tiny.csv", r"(\d\d\.\d\d)", r"1\1"), HASH.format("csv", "changed")),
     (lambda root: replaced(root / "benchmarks/cost.json", r"(\d\.\d+)", r"1\1"), HASH.format("json", "changed")),
     (
         lambda root: replaced(root.parent / "docs/verdicts.md", r"\b(\d+\.\d+)\b", r"1\1"),
@@ -119,7 +133,7 @@ FOUND = [
         HASH.format("maps.parquet", "changed"),
     ),
     (flipped, HASH.format(r"models/.*\.pt\S*", "changed")),
-    (lambda root: (root / f"tables/{SWEEP}.md").unlink(), HASH.format(rf"{SWEEP}\.md", "missing")),
+    (lambda root: (root / "tables/tiny.md").unlink(), HASH.format(r"tiny\.md", "missing")),
     (lambda root: (root / "tables/new.csv").write_text("a\n"), HASH.format("new.csv", "stray")),
 ]
 """A change of one file ↦ what is found."""
@@ -136,7 +150,7 @@ CONTRADICTED = [
 
 def test_nothing_differs(root):
     found = verify(Results(root))
-    assert (found.problems, found.summary["sweeps"]) == ([], "1; runs: 10 finished")
+    assert (found.problems, found.summary["sweeps"]) == ([], "1; runs: 4 finished")
     assert found.summary["root hash"] == "that of README.md"
 
 
@@ -166,12 +180,12 @@ def test_a_run_that_is_renamed_is_missing_and_stray(root):
         edited(root, name, "id", lambda t: t.id == identity, identity[:-1] + "9")
     seal(root)
     missing, stray = verify(Results(root)).problems
-    assert f"{identity}: expected a run, since sweep hard_2 declares it, got none" in missing
+    assert f"{identity}: expected a run, since sweep tiny declares it, got none" in missing
     assert f"{identity[:-1]}9: expected a run of a published sweep, got a stray one" in stray
 
 
 def test_a_manifest_that_agrees_with_all_files_has_another_root(root):
-    replaced(root / "tables" / f"{SWEEP}.csv", r"(\d\d\.\d\d)", r"1\1")
+    replaced(root / "tables" / "tiny.csv", r"(\d\d\.\d\d)", r"1\1")
     write_manifest(root)
     (problem,) = verify(Results(root)).problems
     assert problem.startswith("README.md: root hash: expected ")

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import shutil
 import subprocess
 
@@ -72,6 +73,10 @@ def record_of(cell, scores, history, files=None, **facts):
     )
 
 
+def digest_of(text):
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 class Lab:
     def __init__(self, folder):
         self.top, self.runs, self.results = folder, folder / "runs", Results(folder / "results")
@@ -107,11 +112,19 @@ class Lab:
         return self.git("rev-parse", "HEAD")
 
     def _run(self):
+        """Sentences have three tokens of half a nat each, on average; `test` and `valid` have the NLL of each."""
         self.corpus = corpus_of(self.spec.cells[0].experiment.data)
+        sizes = {split: len(pairs) for split, pairs in self.corpus.splits.items()}
+        losses = {"test.nll.txt": "1\n2\n" * (sizes["test"] // 2), "valid.nll.txt": "1.5\n" * sizes["valid"]}
         for place, cell in enumerate(self.spec.cells):
             scores = [s for split in ("test", "long") for s in self._scored(cell.id, split, place)]
-            scores += [Score(split=split, metric="nll", value=1.5, n=1) for split in ("valid", "deep", "pronoun")]
-            self.write(self._record(cell, scores))
+            for split in ("valid", "deep", "pronoun"):
+                scores.append(Score(split=split, metric="nll", value=1.5, n=sizes[split]))
+            for split in ("test", "valid"):
+                scores.append(Score(split=split, metric="perplexity", value=math.exp(0.5), n=3 * sizes[split]))
+            for name, text in losses.items():
+                files.write(self.runs / cell.id / name, text)
+            self.write(self._record(cell, scores, {name: digest_of(text) for name, text in losses.items()}))
             plugins.keep(self.runs / cell.id, scientific(cell.experiment).values())
 
     def _scored(self, identity, split, wrong):
@@ -120,12 +133,12 @@ class Lab:
         lines[:wrong] = [line.split(" ", 1)[1] for line in lines[:wrong]]
         text = "".join(f"{line}\n" for line in lines)
         files.write(self.runs / identity / f"{split}.hyp.txt", text)
-        named = {"hypotheses": f"{split}.hyp.txt", "hypotheses_sha256": hashlib.sha256(text.encode()).hexdigest()}
+        named = {"hypotheses": f"{split}.hyp.txt", "hypotheses_sha256": digest_of(text)}
         scores = scoring.score_split(lines, self.corpus.splits[split], split)
         nll = Score(split=split, metric="nll", value=1.5, n=len(lines))
         return [*(score.model_copy(update=named) for score in scores), nll]
 
-    def _record(self, cell, scores):
+    def _record(self, cell, scores, per_sentence):
         provenance = PROVENANCE.model_copy(
             update={"git_commit": self.commit, "git_dirty": False, "packages": {"sacrebleu": "2"}, "threads": 1}
             | {"device": "a processor"}
@@ -133,10 +146,11 @@ class Lab:
         return record_of(
             cell,
             scores,
-            history=[{"step": 20, "valid_bleu": 90.0}],
+            history=[{"step": 20, "valid_bleu": 90.0, "valid_loss": 0.5}],
             config=recorded(cell.experiment),
             protocol=cell.experiment.protocol,
             files=self.corpus.files,
+            per_sentence=per_sentence,
             provenance=provenance,
         )
 
@@ -177,24 +191,21 @@ TABLES = ("runs", "scores", "curves", "maps", "sentences/grammar")
 
 
 def part_of_results(top, *sweeps):
-    """Make `results` with the runs of some published sweeps on the grammar, and the tables that state their numbers."""
+    """Make `results` with the runs of some published sweeps on the grammar, their tables, all figures and claims."""
     ours, root = Results(ROOT / "results"), top / "results"
     runs = ours.store.runs
     ids = pa.array(runs.id[runs.sweeps.map(lambda some: bool({*sweeps} & {*some}))])
     for name in TABLES:
         table = pq.read_table(ours.root / f"{name}.parquet")
         save(table.filter(pc.is_in(table["id"], ids)), root / f"{name}.parquet")
-    model = min((ours.root / "models").iterdir(), key=lambda path: path.stat().st_size)
-    kept = [*sweeps, "summary", "contrasts", "multiverse"]
-    tables = [path for name in kept for path in (ours.root / "tables").glob(f"{name}.*")]
-    for path in (*tables, ours.root / "benchmarks" / "cost.json", model, *(ours.root / "figures").glob("*.svg")):
-        copy = root / path.relative_to(ours.root)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(path, copy)
-    for folder, names in (("docs", ["verdicts"]), ("sweeps", sweeps)):
-        (top / folder).mkdir()
-        for name in names:
-            shutil.copy(ROOT / folder / f"{name}.{'md' if folder == 'docs' else 'yaml'}", top / folder)
+    shutil.copytree(ours.root / "figures", root / "figures", ignore=shutil.ignore_patterns("*.csv"))
+    for folder in (root / "tables", top / "sweeps"):
+        folder.mkdir()
+    for name in (*sweeps, "summary", "contrasts"):
+        for path in (ours.root / "tables").glob(f"{name}.*"):
+            shutil.copy(path, root / "tables")
+    for name in sweeps:
+        shutil.copy(ROOT / "sweeps" / f"{name}.yaml", top / "sweeps")
     shutil.copy(ROOT / "README.md", top)
     write_manifest(root, {name: ours.manifests[name] for name in sweeps})
     return root
