@@ -6,10 +6,13 @@ import sys
 
 import published_lab
 import pytest
+import yaml
+from claim_cases import CLAIM
 
 from study import records
 from study.__main__ import main
 from study.analysis.runs import Runs
+from study.claims import schema
 from study.config import config_hash, experiment_from, plugins
 from study.errors import InputError
 from study.publish import evidence, publish, tables
@@ -199,12 +202,16 @@ def test_runs_made_by_two_states_of_the_code_are_counted(lab):
 
 
 def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys, printed):
+    question = CLAIM["questions"][0] | {"sweep": "sweeps/tiny.yaml", "where": {}}
+    (lab.top / "claims.yaml").write_text(yaml.safe_dump({"claims": [CLAIM | {"questions": [question]}]}))
+    monkeypatch.setattr(schema, "HERE", lab.top / "claims.yaml")
     monkeypatch.chdir(lab.top)
     assert "tiny: 4 declared, 4 finished" in printed("publish", "sweeps/tiny.yaml")
     assert main(["reproduce"]) == 1  # nothing of it is committed
     assert "differs from what is committed: ?? results/manifest.json" in capsys.readouterr().out
     lab.committed()
     before = lab.files()
+    assert before["tables/contrasts.csv"].splitlines()[1].startswith(b"mine,my-claim,superiority,grammar,recurrent,")
     assert "nothing differs" in printed("reproduce")
     assert lab.files() == before
     assert re.search(r"differences +none", printed("verify"))
