@@ -11,6 +11,7 @@ from sacrebleu.metrics.bleu import BLEU
 from scipy import stats
 
 from study.analysis.runs import Runs
+from study.analysis.tables import as_csv
 from study.claims import page, sentences, table
 from study.claims.evaluate import evaluate
 from study.claims.multiverse import multiverse
@@ -20,7 +21,6 @@ from study.claims.verdicts import by_claim, deciding, summary
 from study.errors import InputError
 from study.files import CHECKOUT
 from study.records import Score
-from study.store import Store
 
 PAIR = CLAIM["questions"][0]["contrasts"][0]
 TURNED = {"arm": PAIR["baseline"], "baseline": PAIR["arm"]}
@@ -157,9 +157,9 @@ def test_bleu_by_sentence_is_its_linear_part():
     assert abs(bleu(twice) - moved) < 0.1 * abs(bleu(twice) - bleu(counts)) + 1e-3
 
 
-def test_the_noise_of_published_sentences_is_computed_again():
+def test_the_noise_of_published_sentences_is_computed_again(study_runs):
     """A row of NLL, from the losses and the translations of the sentences. Its three shares make its estimate."""
-    store = Store(CHECKOUT / "results")
+    store = study_runs.store
     with (CHECKOUT / "results" / sentences.TABLE).open(encoding="utf-8", newline="") as file:
         row = next(row for row in csv.reader(file) if row[0] == "test/nll/without pronouns" and row[4])
     noise = sentences._measured(store, tuple(row[:2]))
@@ -171,18 +171,18 @@ def test_the_noise_of_published_sentences_is_computed_again():
     assert sum(noise.shares) == pytest.approx(estimate, abs=1e-4)
 
 
-def test_a_contrast_of_ones_own_counts_the_sentences_of_published_runs(tmp_path):
+def test_a_contrast_of_ones_own_counts_the_sentences_of_published_runs(study_runs, tmp_path):
     asked = CLAIM["questions"][0] | {"sweep": "quickstart", "where": {"model.attention.key_width": 16}}
     scales = [{"model.attention.scale": scale} for scale in ("none", "rsqrt")]
     asked["contrasts"] = [dict(zip(("arm", "baseline"), scales, strict=True))]
     (tmp_path / "own.yaml").write_text(yaml.safe_dump({"claims": [CLAIM | {"questions": [asked]}]}))
-    (row,) = evaluate([read(tmp_path / "own.yaml")], Runs(CHECKOUT / "results", CHECKOUT / "sweeps"))
+    (row,) = evaluate([read(tmp_path / "own.yaml")], study_runs)
     assert row.noise.n == 500
     assert row.noise.variance > 0
     asked["metric"] = "test/exact/length 4-7"
     (tmp_path / "own.yaml").write_text(yaml.safe_dump({"claims": [CLAIM | {"questions": [asked]}]}))
-    (row,) = evaluate([read(tmp_path / "own.yaml")], Runs(CHECKOUT / "results", CHECKOUT / "sweeps"))
-    own = Store(CHECKOUT / "results").score_rows("grammar-recurrent-dot-c61874e4-s1")
+    (row,) = evaluate([read(tmp_path / "own.yaml")], study_runs)
+    own = study_runs.store.score_rows("grammar-recurrent-dot-c61874e4-s1")
     (short,) = (one for one in own if (one["split"], one["metric"], one["subset"]) == ("test", "exact", "length 4-7"))
     assert row.noise.n == short["n"] < 500
 
@@ -235,9 +235,16 @@ def test_the_multiverse_changes_one_rule_at_a_time(tmp_path):
 
 
 @pytest.fixture(scope="module")
-def published():
+def published(study_runs):
     """The findings on all that is published."""
-    return evaluate(read_all(), Runs(CHECKOUT / "results", CHECKOUT / "sweeps"))
+    return evaluate(read_all(), study_runs)
+
+
+@pytest.mark.parametrize("name", ["contrasts", "summary"])
+def test_the_tables_of_the_claims_are_made_again(name, published):
+    """`tests/recompute.py` computes their numbers by itself."""
+    expected = (CHECKOUT / "results" / "tables" / f"{name}.csv").read_text(encoding="utf-8")
+    assert as_csv(getattr(table, name)(published)) == expected
 
 
 def test_the_answer_to_each_claim_comes_first_and_takes_at_most_40_lines(published):
@@ -254,31 +261,6 @@ def test_the_answer_to_each_claim_comes_first_and_takes_at_most_40_lines(publish
             assert f"The answer: {summary(own).words}." in head
             assert f"{decides.name()}: {table.cells(decides)['estimate'].split()[0]} " in head
         assert not [row.name() for row in rows if f"{row.name()} (" not in whole]
-
-
-@pytest.mark.parametrize(
-    ("claim", "corpus", "part", "verdict", "findings"),
-    [
-        (5, "grammar", "width of the band", "open",
-         [("undecided", 0.20, -1.39, 1.79), ("undecided", 1.24, -0.18, 2.66)]),
-        (8, "grammar", "encoder self-attention", "fails", [("contradicted", -3.0, None, None),
-         ("not worse than the margin", -0.6, None, None)]),
-        (8, "graph", "mutual pairs, labels unseen, argmax on gold", "fails",
-         [("contradicted", -100.0, None, None), ("saturated", 0.0, None, None)]),
-        (11, "grammar", "at equal rank", "holds", [("not worse than the margin", -0.137, None, None)]),
-        (12, "grammar", "heads that cost more than .5 BLEU", "fails", [("contradicted", 14.2, 3.4, 24.9)]),
-        (24, "grammar", "worse than 1/√d at d = 512", "fails", [("contradicted", -0.145, None, None)]),
-    ],
-)  # fmt: skip
-def test_what_the_published_records_say(published, claim, corpus, part, verdict, findings):
-    """Numbers that were computed elsewhere, by hand or by scripts that share no code with this one."""
-    rows = [r for r in published if (r.claim.id, r.corpus, r.question.part) == (claim, corpus, part)]
-    assert {row.verdict for row in rows} == {verdict}
-    for row, (word, *numbers) in zip(rows, findings, strict=True):
-        digits = len(f"{numbers[0]}".partition(".")[2])
-        assert row.word == word
-        for got, number in zip((row.test.difference, row.test.low, row.test.high), numbers, strict=True):
-            assert number is None or got == pytest.approx(number, abs=0.51 * 10**-digits)
 
 
 COSTLY = {"statistic": "costly", "arm": {SCORE: "dot"}, "minus": 50}

@@ -9,7 +9,6 @@ import pytest
 import typst
 
 from study.analysis.figures import style
-from study.analysis.runs import Runs
 from study.files import CHECKOUT as ROOT
 from study.publish import paper
 from study.publish.results import Results
@@ -88,9 +87,9 @@ def test_letters_of_a_figure_become_text(tmp_path):
     assert found.count('"#DejaVuSans-') == 2, "the formula is drawn as it was"
 
 
-def test_the_rows_of_every_table_are_printed():
+def test_the_rows_of_every_table_are_printed(study_runs):
     published = Results(ROOT / "results")
-    made = dict(paper._tables(published, Runs(ROOT / "results", ROOT / "sweeps")))
+    made = dict(paper._tables(published, study_runs))
     assert set(made) > {*published.manifests, "claims", "contrasts", "summary", "agreement-longer", "further"}
     row = made["bottleneck"][0]
     assert row["values"]["arm"] == "memory=states init=zero"

@@ -4,7 +4,8 @@ import pytest
 from published_lab import SWEEP, TOOK, Lab, record_of
 
 from study import records
-from study.files import write
+from study.analysis.runs import Runs
+from study.files import CHECKOUT, write
 from study.publish import tables
 from study.records import Score
 from study.store import RUNS
@@ -59,6 +60,12 @@ def tiny(tmp_path):
     (tmp_path / "tiny.yaml").write_text(SWEEP)
     (tmp_path / "runs").mkdir()
     return Tiny(load(tmp_path / "tiny.yaml"), tmp_path / "runs")
+
+
+@pytest.fixture(scope="session")
+def study_runs():
+    """All published runs of this study, whose tables and sweeps are read once."""
+    return Runs(CHECKOUT / "results", CHECKOUT / "sweeps")
 
 
 @pytest.fixture(scope="session")
