@@ -89,9 +89,9 @@ KINDS = {
 }
 
 
-@pytest.fixture
-def study(tmp_path):
-    made = Study(tmp_path)
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    made = Study(tmp_path_factory.mktemp("kinds"))
     for arm in ARMS:
         for seed, exact, loss in zip(SEEDS, EXACT[arm], LOSS[arm], strict=True):
             more = [Score(split="valid", metric="nll", value=loss, n=50)]
