@@ -244,13 +244,12 @@ def noise_of_order(blocks):
 
 def needed(row, noise, target, tail, power):
     """Seeds per arm that show a difference of the target, or none."""
-    v = max(0.0, row["se"] ** 2 - (noise[0] if noise else 0.0)) * row["n"]
-    for n in range(3, 1001):
-        df = (2 if row["method"] == "welch" else 1) * (n - 1)
-        half = stats.t.ppf(1 - tail, df) + stats.t.ppf(power, df)
-        if half * math.sqrt(v / n + (noise[0] if noise else 0)) <= target:
-            return n
-    return None
+    sentences = noise[0] if noise else 0.0
+    v, n = max(0.0, row["se"] ** 2 - sentences) * row["n"], np.arange(3, 1001)
+    df = (2 if row["method"] == "welch" else 1) * (n - 1)
+    half = stats.t.ppf(1 - tail, df) + stats.t.ppf(power, df)
+    enough = n[half * np.sqrt(v / n + sentences) <= target]
+    return int(enough[0]) if len(enough) else None
 
 
 def turns(row, test, kind, metric, entry):
@@ -291,7 +290,8 @@ class Study:
             arms = arms_of([made[name] for name in sorted(names & made.keys())], sorted(names - made.keys()))
             self.sweeps[sweep] = {runs[0]["config_hash"]: runs for runs in arms.values() if runs}
             self.without[sweep] = [runs for runs in arms.values() if not runs]
-        self.records, self.texts, self.kept = made, {}, {}
+        self.records, self.texts, self.kept, self.asked = made, {}, {}, {}
+        self.tree = yaml.safe_load((root / "study/claims/claims.yaml").read_text(encoding="utf-8"))
 
     def sentences(self, corpus, split):
         """Return the sentences of a split by run, and the references by the hash of its data.
@@ -303,9 +303,10 @@ class Study:
             columns = ["sentence", "id", "translation", "nll", "exact", *COUNTED]
             table = pq.read_table(path, columns=columns, filters=[("split", "==", split)]).to_pandas()
             data = {name: str(self.records[name]["data"]["files"]) for name in table["id"].unique()}
-            right = table.assign(data=table["id"].map(data)).sort_values("exact", ascending=False, kind="stable")
+            right = table[["sentence", "translation", "exact"]].assign(data=table["id"].map(data))
+            right = right.sort_values("exact", ascending=False, kind="stable")
             references = right.groupby(["data", "sentence"], observed=True)["translation"].first().str.strip()
-            own = {name: rows.sort_values("sentence") for name, rows in table.groupby("id", observed=True)}
+            own = dict(list(table.sort_values("sentence", kind="stable").groupby("id", observed=True)))
             self.texts[corpus, split] = own, {key: rows.droplevel(0) for key, rows in references.groupby(level=0)}
         return self.texts[corpus, split]
 
@@ -448,6 +449,13 @@ class Study:
         score = re.sub("^(bleu|area|cliff).*", "bleu", score)
         return float(times) * named[name]["values"][pair][score]
 
+    def answer(self, question, metric, pair, margin):
+        """Expected numbers of each contrast of a question, computed once for all folders of tables."""
+        key = id(question), metric, pair
+        if key not in self.asked:
+            self.asked[key] = self.question(question, metric, pair, margin)
+        return [dict(row) for row in self.asked[key]]
+
     def question(self, question, metric, pair, margin):
         """Expected numbers of each contrast of a question, by one score."""
         sweeps = [question["sweep"], *question.get("with_sweeps", [])]
@@ -514,8 +522,6 @@ class Study:
                     if named
                 ]
                 noises.append(self.noise(metric, sides) if named else None)
-                if noises[-1]:
-                    self.measured[metric, frozenset((f"{x:.6g}", *names) for x, names in sides)] = noises[-1]
         tests = iter(statistics(arms, [w for w in weights if w], noises) or [{}] * 2)
         told = iter(noises)
         rows = [row | next(tests) if row else {"method": "missing runs"} for row in counted]
@@ -562,9 +568,8 @@ class Study:
         return [row | one | {"n": 10, "declared": 10} for row, one in zip(found, told, strict=True)]
 
     def claims(self):
-        tree = yaml.safe_load((self.root / "study/claims/claims.yaml").read_text(encoding="utf-8"))
-        table, tests, self.measured = self.rows("contrasts"), [], {}
-        for claim, question in ((one, question) for one in tree["claims"] for question in one["questions"]):
+        table, tests, margins = self.rows("contrasts"), [], self.tree.get("margins")
+        for claim, question in ((one, question) for one in self.tree["claims"] for question in one["questions"]):
             metric, kind = question.get("metric", "test/exact"), question.get("type", claim["type"])
             for pair in question.get("asked", ["one site/"]):
                 place = (str(claim["id"]), *pair.split("/"), question.get("part", ""))
@@ -576,13 +581,11 @@ class Study:
                 if not rows or question.get("sweep", "scaling") not in self.sweeps:
                     self.left["questions without a row or without runs"] += 1
                     continue
-                margin = self.margin(tree.get("margins"), question, metric, pair)
-                found = self.question(question, metric, pair, margin) if "sweep" in question else self.ratios(question)
+                margin = self.margin(margins, question, metric, pair)
+                found = self.answer(question, metric, pair, margin) if "sweep" in question else self.ratios(question)
                 second, other = question.get("second"), [{}] * len(rows)
                 if second:
-                    other = self.question(
-                        question, second, pair, self.margin(tree.get("margins"), question, second, pair)
-                    )
+                    other = self.answer(question, second, pair, self.margin(margins, question, second, pair))
                 for row, expected, beside, entry in zip(rows, found, other, question["contrasts"], strict=True):
                     expected["margin"] = None if "costly" in str(question["contrasts"]) else margin
                     if second:

@@ -58,7 +58,8 @@ WRONG = [
 
 
 def test_every_wrong_number_is_found(records, tmp_path):
-    shutil.copytree(recompute.TABLES, tmp_path, dirs_exist_ok=True)
+    left = shutil.ignore_patterns("*.md", "agreement-[!t]*", "agreement-today*")  # no number is changed in these
+    shutil.copytree(recompute.TABLES, tmp_path, dirs_exist_ok=True, ignore=left)
     for stem, chosen, changes in WRONG:
         path = tmp_path / f"{stem}.csv"
         with path.open(encoding="utf-8", newline="") as file:
