@@ -12,7 +12,7 @@ from scipy import stats
 
 from study.analysis.runs import Runs
 from study.analysis.tables import as_csv
-from study.claims import page, sentences, table
+from study.claims import contrasts, page, sentences, table
 from study.claims.evaluate import evaluate
 from study.claims.multiverse import multiverse
 from study.claims.schema import read, read_all
@@ -329,3 +329,26 @@ def test_a_correlation_leaves_arms_out_and_is_blocked_by_a_diverged_run(tmp_path
     (made.folder / "sweeps" / "older.yaml").write_text(older)
     with pytest.raises(InputError, match=r"with_sweeps: expected sweeps of one protocol"):
         made.ask({"type": "equivalence"}, **question, with_sweeps=["older"])
+
+
+@pytest.mark.parametrize("lost", [0.001, 0.004])
+def test_a_diverged_run_leaves_draws_undecided(lost, tmp_path, monkeypatch):
+    """A draw's difference has a hole in one of its arms: which way it would have gone is not known.
+
+    The scores stand for draws of the corpus, so that the sweep needs no further field.
+    """
+    monkeypatch.setattr(contrasts, "DRAW", SCORE)
+    made, words = Study(tmp_path), []
+    for i, score in enumerate(("dot", "bilinear", "additive")):
+        for rate, value in ((0.001, 80.0), (0.004, 40.0)):
+            made.write(score, rate, {seed: value * (1 + i / 50) + seed for seed in SEEDS})
+    for _ in range(2):
+        for arm, base in ((0.001, 0.004), (0.004, 0.001)):
+            entry = {"statistic": "draws", "arm": {RATE: arm}, "baseline": {RATE: base}}
+            (row,) = made.ask({"type": "shape"}, where={}, margin=None, contrasts=[entry])
+            words.append(row.word)
+        made.write("dot", lost, {1: None}, status="diverged")
+    assert words == ["supported", "contradicted", "undecided", "undecided"]
+    cells = table.cells(row)
+    assert cells["n"] == "3 draws"
+    assert cells["notes"].endswith("n counts draws of the corpus, of 4 seeds each")
