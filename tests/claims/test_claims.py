@@ -30,12 +30,18 @@ SE, DF = math.sqrt(1.65), 8.25**2 / ((2.55**2 + 5.7**2) / 4)
 """Of DOT − LESS, +9.8: variances 2.55 and 5.7, SE² = 8.25 / 5."""
 
 
-@pytest.fixture
-def study(tmp_path):
-    made = Study(tmp_path)
+def compared(folder):
+    """Runs of two arms."""
+    made = Study(folder)
     made.write("dot", 0.001, DOT)
     made.write("bilinear", 0.001, LESS)
     return made
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory):
+    """The same, for tests that change no run."""
+    return compared(tmp_path_factory.mktemp("study"))
 
 
 def contrast(**changes):
@@ -60,8 +66,9 @@ def test_a_claim_of_ones_own_by_hand(study):
     assert (row.word, row.verdict, table.cells(row)["turns"]) == ("undecided", "open", f"{9.8 + half:.1f}")
 
 
-def test_a_paired_design_compares_seed_by_seed(study):
+def test_a_paired_design_compares_seed_by_seed(tmp_path):
     """The differences of the five seeds, by Student's t; other seeds in one arm are refused."""
+    study = compared(tmp_path)
     (row,) = study.ask(design="paired")
     test = stats.ttest_1samp([DOT[seed] - LESS[seed] for seed in SEEDS], 0)
     assert (row.test.method, row.test.p) == ("within", pytest.approx(test.pvalue))
@@ -87,7 +94,8 @@ def test_two_scores_decide_together(tmp_path):
         made.ask(margin=2.0, second="test/nll")
 
 
-def test_missing_diverged_and_few_runs(study):
+def test_missing_diverged_and_few_runs(tmp_path):
+    study = compared(tmp_path)
     next(study.runs.glob("*bilinear*-s1")).joinpath("record.json").unlink()
     (row,) = study.ask()
     assert (row.word, row.weighted.n, row.weighted.declared) == ("not yet run", 4, 5)
