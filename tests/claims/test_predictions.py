@@ -30,7 +30,7 @@ def case(folder, name, lr):
         bleu = BLEU[arm(e)] + 0.01 * e.seed
         return [Score(split=split, metric="bleu", value=bleu, n=50) for split in ("test", "test_2016_flickr")]
 
-    made.write(lambda e: NLL[arm(e)] + 0.01 * e.seed, scores=scores)
+    made.write(lambda e: NLL[arm(e)] + 0.01 * e.seed, scores)
     return made
 
 

@@ -1,8 +1,9 @@
-"""Sweep files and records that figures can be drawn from, with nothing in them but what figures read."""
+"""Sweep files, and records whose scores are functions of the experiment."""
+
+from published_lab import record_of
 
 from study import files, records
-from study.config import config_hash
-from study.records import Record, Score, Selection
+from study.records import Score
 from study.sweep.spec import load
 
 HEAD = """
@@ -26,24 +27,12 @@ class Case:
         path.write_text(HEAD.format(name=name, metric=metric, seeds=list(seeds)) + parameters)
         self.spec = load(path)
 
-    def write(self, score, **more):
-        """A record for every run: `score(experiment)` in the sweep's metric, `more` functions of the experiment too."""
+    def write(self, score, more=lambda e: []):
+        """A record for every run: `score(experiment)` in the sweep's metric, and the scores that `more` returns."""
+        split, metric = self.spec.metric
         for cell in self.spec.runnable:
-            e = cell.experiment
-            split, metric = self.spec.metric
-            scores = [Score(split=split, metric=metric, value=score(e), n=50)]
-            changes = {name: make(e) for name, make in more.items()}
-            record = Record(
-                protocol=1,
-                id=cell.id,
-                status="finished",
-                config=e.model_dump(mode="json"),
-                config_hash=config_hash(e),
-                seed=e.seed,
-                selection=Selection(rule="last", step=20, value=20.0),
-            )
-            extra = changes.pop("scores", [])
-            record = record.model_copy(update={"scores": scores + extra, **changes})
+            own = Score(split=split, metric=metric, value=score(cell.experiment), n=50)
+            record = record_of(cell, [own, *more(cell.experiment)], [{"step": 20, "valid_bleu": 20.0}])
             files.write(self.runs / cell.id / "record.json", records.dumps(record))
 
     def path(self, seed, **fields):
