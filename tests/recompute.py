@@ -113,11 +113,11 @@ def exact(method, difference, ways, as_large):
     return {"method": method, "difference": difference}
 
 
-def one_sample(method, differences, given):
-    middle, largest = np.mean(differences), max(1.0, np.abs(given).max())
-    if np.abs(np.array(differences) - middle).max() <= 1e-9 * largest:
-        return exact(method, middle, 2 ** len(differences), 2)
-    return student(method, middle, sd(differences) / math.sqrt(len(differences)), len(differences) - 1)
+def one_sample(values):
+    middle, largest = np.mean(values), max(1.0, np.abs(values).max())
+    if np.abs(np.array(values) - middle).max() <= 1e-9 * largest:
+        return exact("within", middle, 2 ** len(values), 2)
+    return student("within", middle, sd(values) / math.sqrt(len(values)), len(values) - 1)
 
 
 def statistics(arms, contrasts, noises=()):
@@ -133,11 +133,10 @@ def statistics(arms, contrasts, noises=()):
         if not all(arm.values for arm in some):
             return {"method": "diverged" if any(arm.diverged for arm in some) else "no value"}
         difference = sum(x * np.mean(scores(arm)) for x, arm in zip(w, some, strict=True))
-        given = [v for arm in some for v in scores(arm)]
         if min(len(arm.values) for arm in some) < 3:
             return {"method": "few", "difference": difference}
         if len(some) == 1:
-            return one_sample("within", given, given)
+            return one_sample(scores(some[0]))
         parts = [(x * sd(scores(arm))) ** 2 / len(arm.values) for x, arm in zip(w, some, strict=True)]
         if not sum(parts):
             n = [len(arm.values) for arm in some]
