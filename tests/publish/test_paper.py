@@ -1,4 +1,4 @@
-"""Numbers of the paper: as they are printed, looked up by typst, and asserted beside words."""
+"""Numbers of the paper: looked up by typst, and asserted beside words."""
 
 import json
 import re
@@ -12,18 +12,6 @@ from study.analysis.figures import style
 from study.files import CHECKOUT as ROOT
 from study.publish import paper
 from study.publish.results import Results
-
-
-def test_a_row_of_claims_is_printed_with_its_decimals():
-    row = {"asked": "grammar, recurrent", "metric": "test/nll", "words": "a − b", "measure": "NLL", "decimals": "3"}
-    row |= {"difference": "-5.0092", "low": "-6.9", "high": "-3.1", "margin": "0.5", "method": "welch"}
-    row |= {"published_bleu": "3.88 0", "published_in_units": "0.9 0", "second_metric": "test/bleu"}
-    row |= {"second_difference": "1.25", "second_low": "-0.5", "second_high": "3"}
-    cells = paper.evidence(row)
-    assert (cells["estimate"], cells["interval"], cells["margin"]) == ("−5.009", "[−6.900, −3.100]", "0.500")
-    assert (cells["published"], cells["second"]) == ("+3.88, 0↓", "BLEU +1.2 [−0.5, +3.0]")
-    assert (cells["inner"], cells["turns"]) == ("", "")
-    assert paper.evidence(row | {"metric": "time", "decimals": "2"})["estimate"] == "−5.01"
 
 
 def test_counts_of_runs_by_hand():
