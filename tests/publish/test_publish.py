@@ -212,6 +212,7 @@ def test_the_verbs_from_the_command_line(lab, monkeypatch, capsys, printed):
     lab.committed()
     before = lab.files()
     assert before["tables/contrasts.csv"].splitlines()[1].startswith(b"mine,my-claim,superiority,grammar,recurrent,")
+    assert b",30," in before["tables/sentences.csv"], "both arms translate 30 sentences"
     assert "nothing differs" in printed("reproduce")
     assert lab.files() == before
     assert re.search(r"differences +none", printed("verify"))
