@@ -193,8 +193,8 @@ TABLES = ("runs", "scores", "curves", "maps", "sentences/grammar")
 def part_of_results(top, *sweeps):
     """Make `results` with the runs of some published sweeps on the grammar, their tables, all figures and claims."""
     ours, root = Results(ROOT / "results"), top / "results"
-    runs = ours.store.runs
-    ids = pa.array(runs.id[runs.sweeps.map(lambda some: bool({*sweeps} & {*some}))])
+    runs = pq.read_table(ours.root / "runs.parquet", columns=["id", "sweeps"]).to_pylist()
+    ids = pa.array([run["id"] for run in runs if {*sweeps} & {*run["sweeps"]}])
     for name in TABLES:
         table = pq.read_table(ours.root / f"{name}.parquet")
         save(table.filter(pc.is_in(table["id"], ids)), root / f"{name}.parquet")
