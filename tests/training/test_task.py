@@ -6,14 +6,13 @@ from pathlib import Path
 import pytest
 import pytorch_lightning as pl
 import torch
-from tiny_sweep import GRAMMAR
+from tiny_sweep import GRAMMAR, GRAPH
 
 import study
 from study.config import experiment_from
 from study.training.run import run
 
-SMALL = GRAMMAR | {"training.steps": 9, "training.select": "last"}
-HARD = {"model.attention.reach": "hard"}  # draws a slot for each query
+HARD = {"model.attention.cross.reach": "hard"}  # draws a slot for each query
 
 
 class Losses(pl.Callback):
@@ -36,10 +35,11 @@ def trainer(folder, **options):
     return pl.Trainer(**usual | {"enable_progress_bar": False, "enable_model_summary": False} | options)
 
 
+@pytest.mark.usefixtures("few_validated")
 @pytest.mark.filterwarnings("ignore")  # Lightning's advice on workers and plugins
 def test_a_trainer_of_ones_own_reaches_the_weights_of_a_run(tmp_path):
     """Uninterrupted, and from a checkpoint of Lightning's own; validated with a period that is not the recipe's."""
-    experiment = experiment_from(SMALL, HARD)
+    experiment = experiment_from(GRAPH, HARD, {"training.steps": 9, "training.select": "last"})
     record = run(experiment, tmp_path / "run", lambda line: None)
     wanted = torch.load(tmp_path / "run" / "model.pt")["state"]
     losses, data = Losses(), study.DataModule(experiment)
@@ -108,13 +108,12 @@ def test_adam_trains_an_unscaled_dot_product_as_a_scaled_one_if_maps_start_and_l
         {**unscaled, **start, **rate},
         {**unscaled, **start},
         {**unscaled, **rate},
-        unscaled,
     )
-    trained = []
+    data, trained = study.DataModule(experiment_from(GRAMMAR, maps, recipe)), []
     for arm in arms:
-        task = study.Task(experiment_from(SMALL, maps, recipe, arm))
+        task = study.Task(experiment_from(GRAMMAR, maps, recipe, arm), data)
         quiet = {"logger": False, "enable_checkpointing": False, "limit_val_batches": 0}
-        trainer(tmp_path, max_steps=3, **quiet).fit(task, task.data)
+        trainer(tmp_path, max_steps=3, **quiet).fit(task, data)
         trained.append(dict(task.model.state_dict()))
     scaled, both, *others = trained
     for name, tensor in scaled.items():
@@ -125,7 +124,7 @@ def test_adam_trains_an_unscaled_dot_product_as_a_scaled_one_if_maps_start_and_l
 
 
 def test_a_limit_of_the_trainer_counts_and_a_pruning_is_refused(tmp_path):
-    experiment = experiment_from(SMALL, {"training.steps": 2, "training.validate_every": 2})
+    experiment = experiment_from(GRAPH)
     limited, plain = study.Task(experiment), study.Task(experiment)
     quiet = {"logger": False, "enable_checkpointing": False, "limit_val_batches": 0, "max_steps": 1}
     trainer(tmp_path, gradient_clip_val=1e-30, **quiet).fit(limited, limited.data)
