@@ -130,6 +130,7 @@ def test_sites_of_a_users_own_equal_those_of_the_package(here):
 SMALL = [f"--{name}={value}" for name, value in GRAPH.items() if "heads" not in name]
 
 
+@pytest.mark.usefixtures("few_validated")
 def test_from_a_site_in_a_file_to_a_translation(here, printed, refused):
     sites = ["--model.attention.site", "grouped.py", "--model.attention.decoder_self.site", "linear.py"]
     assert main(["train", *SMALL, *sites]) == 0

@@ -93,6 +93,7 @@ def test_heads_go_one_after_another_in_the_first_half_and_selection_begins_when_
     assert stand_in.task.best is kept
 
 
+@pytest.mark.usefixtures("few_validated")
 def test_questions_of_one_run(tmp_path, capsys):
     base = tmp_path / experiment_id(experiment_from(SMALL))
     said = []

@@ -5,13 +5,16 @@ import subprocess
 import sys
 
 import pytest
+from tiny_sweep import VALIDATED
 
 SERVER = """
 import json, os, signal, sys
 from pathlib import Path
 from study.__main__ import main
 from study.config import experiment_from
+from study.corpora.probes import probe
 from study.training.run import run
+probe.VALID = int(sys.argv[1])
 for line in sys.stdin:
     code, given, log = json.loads(line)
     if isinstance(code, int):
@@ -40,7 +43,7 @@ class Forks:
     def __init__(self, log):
         self.log = log
         """Everything that the latest process has printed."""
-        command = [sys.executable, "-c", SERVER]
+        command = [sys.executable, "-c", SERVER, str(VALIDATED)]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     def _asked(self, *request):

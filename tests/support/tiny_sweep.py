@@ -5,6 +5,7 @@ from published_lab import SWEEP, TOOK, Lab, record_of
 
 from study import records
 from study.analysis.runs import Runs
+from study.corpora.probes import probe
 from study.files import CHECKOUT, write
 from study.publish import tables
 from study.records import Score
@@ -39,7 +40,8 @@ GRAPH = {
     "trainer.device": "cpu",
 }
 """Fields of a run of half a second: a transformer of one layer on 60 graphs."""
-
+VALIDATED = 40
+"""Validation pairs of a probe that is trained in a test, of 300."""
 
 MAP = {
     "site": "cross",
@@ -52,6 +54,12 @@ MAP = {
     "text": {"source": "ein Hund", "target": "a dog"},
 }
 """The attention map of a run."""
+
+
+@pytest.fixture
+def few_validated(monkeypatch):
+    """Probes with few validation pairs: a run would translate all 300 at every validation."""
+    monkeypatch.setattr(probe, "VALID", VALIDATED)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from study.training import machine
 from study.training.batches import Batch, share
 from study.training.run import run
 
+pytestmark = pytest.mark.usefixtures("few_validated")
 SMALL = GRAPH | {"model.dropout": 0.0, "training.steps": 5, "training.warmup": 2, "training.validate_every": 3}
 ARM = {
     "model.memory": "structured",

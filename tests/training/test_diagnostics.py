@@ -203,6 +203,7 @@ def test_gradients_are_autograds_and_touch_nothing(family):
     torch.testing.assert_close(found[1], F.pad(embedded.grad[0].norm(dim=-1), (0, 1)), rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.usefixtures("few_validated")
 def test_training_is_the_same_without_diagnostics(tmp_path, monkeypatch):
     experiment = experiment_from(GRAPH, {"model.dropout": 0.2, "model.attention.cross.reach": "hard"})
     looked = run(experiment, tmp_path / "with", lambda line: None)

@@ -17,6 +17,7 @@ from study.training.run import run
 from study.training.task import Task
 from study.training.trainer import Checkpoint
 
+pytestmark = pytest.mark.usefixtures("few_validated")
 EXPERIMENT = experiment_from(GRAPH, {"training.steps": 7, "training.validate_every": 3})
 CODES = {signal.SIGTERM: SystemExit, signal.SIGINT: KeyboardInterrupt}
 
@@ -31,45 +32,35 @@ def outcome(folder):
     return {"record": tree, "history": (folder / "history.jsonl").read_bytes(), "texts": texts, "state": state}
 
 
-@pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("whole")
-    run(EXPERIMENT, folder, lambda line: None)
-    found = outcome(folder)
-    assert [point["step"] for point in found["record"]["history"]] == [3, 6, 7]
-    return found
-
-
-@pytest.fixture
-def stop(monkeypatch):
-    """Runs the experiment with a real signal in a step, or for a negative one in the validation of that step."""
+def stop(monkeypatch, folder, step, number):
+    """Run the experiment with a real signal in a step, or for a negative one in the validation of that step."""
     begin, validate = Task.on_train_batch_start, Task.validation_step
 
-    def run_until(folder, step, number):
-        def in_a_step(task, batch, batch_idx):
-            begin(task, batch, batch_idx)
-            if task.global_step + 1 == step:
-                signal.raise_signal(number)
+    def in_a_step(task, batch, batch_idx):
+        begin(task, batch, batch_idx)
+        if task.global_step + 1 == step:
+            signal.raise_signal(number)
 
-        def in_a_validation(task, batch, batch_idx):
-            if task.global_step == -step:
-                signal.raise_signal(number)
-            validate(task, batch, batch_idx)
+    def in_a_validation(task, batch, batch_idx):
+        if task.global_step == -step:
+            signal.raise_signal(number)
+        validate(task, batch, batch_idx)
 
-        with monkeypatch.context() as patch:
-            patch.setattr(Task, "on_train_batch_start", in_a_step)
-            patch.setattr(Task, "validation_step", in_a_validation)
-            with signals.on_request(), pytest.raises(CODES[number]) as ended:
-                run(EXPERIMENT, folder, lambda line: None)
-        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        assert not (folder / "record.json").exists()
-        return ended.value
-
-    return run_until
+    with monkeypatch.context() as patch:
+        patch.setattr(Task, "on_train_batch_start", in_a_step)
+        patch.setattr(Task, "validation_step", in_a_validation)
+        with signals.on_request(), pytest.raises(CODES[number]) as ended:
+            run(EXPERIMENT, folder, lambda line: None)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert not (folder / "record.json").exists()
+    return ended.value
 
 
-def test_stopped_everywhere_it_continues_where_it_was_and_changes_no_number(stop, undisturbed, tmp_path, monkeypatch):
+def test_stopped_everywhere_it_continues_where_it_was_and_changes_no_number(tmp_path, monkeypatch):
     """One call after another, of changed code at first; the last on another processor."""
+    run(EXPERIMENT, tmp_path / "whole", lambda line: None)
+    undisturbed, folder = outcome(tmp_path / "whole"), tmp_path / "stopped"
+    assert [point["step"] for point in undisturbed["record"]["history"]] == [3, 6, 7]
     codes = []
     stop_tracking = Tracker.stop
     monkeypatch.setattr(Tracker, "stop", lambda self, code: (codes.append(code), stop_tracking(self, code)))
@@ -82,19 +73,19 @@ def test_stopped_everywhere_it_continues_where_it_was_and_changes_no_number(stop
         (7, signal.SIGINT, 7, ("b" * 40, False)),  # the last, which is validated after training
     ):
         monkeypatch.setattr(machine, "_git", lambda code=code: code)
-        ended = stop(tmp_path, step, number)
+        ended = stop(monkeypatch, folder, step, number)
         assert codes.pop() == getattr(ended, "code", None) == (143 if number == signal.SIGTERM else None)
-        state = torch.load(tmp_path / "checkpoint.ckpt", weights_only=True)
+        state = torch.load(folder / "checkpoint.ckpt", weights_only=True)
         assert state["global_step"] == kept
     assert state["study"]["earlier_seconds"] > state["study"]["train_seconds"]
     state["study"]["earlier_seconds"] = 1000.0
-    torch.save(state, tmp_path / "checkpoint.ckpt")
+    torch.save(state, folder / "checkpoint.ckpt")
     monkeypatch.setattr(machine, "_cpu", lambda: "another processor")
     said = []
-    record = run(EXPERIMENT, tmp_path, said.append)
+    record = run(EXPERIMENT, folder, said.append)
     assert said[0].startswith("continuing")
     assert 1000 < record.resources.wall_seconds < 1300
-    found, made, whole = outcome(tmp_path), record.provenance, undisturbed["record"]["provenance"]
+    found, made, whole = outcome(folder), record.provenance, undisturbed["record"]["provenance"]
     assert [(call.from_step, call.git_dirty, call.device == whole["device"]) for call in made.calls] == [
         (0, True, True),
         (1, False, True),  # and all that ran alike after it

@@ -52,6 +52,7 @@ def test_disabled_or_not_installed_wandb_is_not_imported(monkeypatch, tmp_path):
         assert (lines, run.facts()) == (expected, None)
 
 
+@pytest.mark.usefixtures("few_validated")
 def test_a_run_is_shown_by_section_with_its_translations(tmp_path):
     experiment = experiment_from(GRAPH, {"model.layers": 2})
     record = train(experiment, tmp_path / "run", lambda line: None)
