@@ -100,13 +100,13 @@ def drawn_from(random, missing):
     """About half of the family's fields and of those of all sites, and some of single sites, what is missing first."""
     family = random.choice(sorted(FAMILIES))
     base = {"model.family": family, "model.width": 14, "model.attention.heads": random.choice((1, 2))}
-    companions = [companion for companion in COMPANIONS if is_legal({**base, **companion})]
     every = [(name, value) for name, some in axes(family).items() for value in some]
     random.shuffle(every)
     wanted = [item for item in every if said(*item) in missing][:WANTED]
     chosen = {name: value for name, value in every if random.random() < (0.5 if name.count(".") < 3 else 0.12)}
-    companion = random.choice(companions) if random.random() < 0.5 else {}
-    return legal([*wanted, *chosen.items()], {**base, **companion})
+    if random.random() < 0.5:
+        base |= random.choice([companion for companion in COMPANIONS if is_legal(base | companion)])
+    return legal([*wanted, *chosen.items()], base)
 
 
 def said(name, value):

@@ -54,16 +54,14 @@ def test_variances_are_one_over_fan_in():
 
 @pytest.mark.parametrize("family", ["recurrent", "transformer"])
 def test_tied_embeddings_are_one_parameter(family):
+    found = {}
     for tying, count in (("separate", 3), ("target", 2), ("shared", 1)):
         model = cases.model({"model.family": family, "model.width": 28, "model.embeddings": tying})
         weights = [model.source_embedding.weight, model.target_embedding.weight, model.unembedding.weight]
         assert len({id(weight) for weight in weights}) == count
         assert sum(p.shape == (cases.VOCABULARY, 28) for p in model.parameters()) == count
-    tied, shared = (
-        cases.model({"model.family": family, "model.width": 28, "model.embeddings": tying})
-        for tying in ("target", "shared")
-    )
-    assert shared.target_embedding.weight.equal(tied.target_embedding.weight)
+        found[tying] = model.target_embedding.weight
+    assert found["shared"].equal(found["target"])
 
 
 def logit_sds(model, source, target):
@@ -138,19 +136,18 @@ OTHERWISE = {  # the axes whose very point is another initial value of one param
 def arms(family):
     """Every value of every field, and two legal arms that differ in it alone, at one site where all sites refuse it."""
     axes = legal_models.axes(family)
+    small = {"model.family": family, "model.width": 12, "model.attention.heads": 2}
+    bases = [
+        base for base in (small | companion for companion in legal_models.COMPANIONS) if legal_models.is_legal(base)
+    ]
     for dotted, some in axes.items():
         axis = dotted.rpartition(".")[2]
         if dotted.count(".") == 3:
             continue
         at_a_site = [name for name in axes if name.count(".") == 3 and name.endswith(f".{axis}")]
         for value in some:
-            found = []
-            for name, companion in product([dotted, *at_a_site], legal_models.COMPANIONS):
-                base = {"model.family": family, "model.width": 12, "model.attention.heads": 2, **companion}
-                pair = [base, {**base, name: value}]
-                if not found and all(map(legal_models.is_legal, pair)):
-                    found = pair
-            yield axis, value, found
+            pairs = ((base, base | {name: value}) for name, base in product([dotted, *at_a_site], bases))
+            yield axis, value, next((pair for pair in pairs if legal_models.is_legal(pair[1])), ())
 
 
 @pytest.mark.parametrize("family", cases.FAMILIES)
