@@ -1,4 +1,4 @@
-"""Small models in float64 and a small batch, for the tests of this folder."""
+"""Small models in float64 and a small batch, for the tests of models and of prunings."""
 
 import torch
 
