@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 
 from study.config import Grammar
 from study.corpora import Corpus, Pair, words
-from study.corpora import cache as corpus_cache
 from study.errors import InputError
 from study.models.translator import EOS, UNK
 from study.training.vocabulary import Subwords, Words, factor_tokens, restore, vocabulary_for
@@ -89,15 +88,6 @@ def test_a_subword_model_is_learned_once(corpus, monkeypatch):
     for data, other in ((DATA, longer), (Grammar(tokens="subwords", vocabulary=301), corpus)):
         with pytest.raises(pytest.fail.Exception):
             vocabulary_for(data, other)
-
-
-def test_a_broken_cache_is_learned_again(corpus):
-    wanted = vocabulary_for(DATA, corpus).state
-    (path,) = (corpus_cache.folder() / "subwords").iterdir()
-    content = path.read_bytes()
-    path.write_bytes(content[:-1])
-    assert vocabulary_for(DATA, corpus).state == wanted
-    assert path.read_bytes() == content
 
 
 @pytest.mark.parametrize("size", [20, 5000])
