@@ -33,10 +33,6 @@ def tokens(text):
     return [word for word, _, _ in words(text)]
 
 
-def length(text):
-    return sum(word.isalpha() for word in tokens(text))
-
-
 def everything(corpus):
     return [pair for split in corpus.splits.values() for pair in split]
 

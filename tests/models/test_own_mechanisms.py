@@ -66,8 +66,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "own-mechanisms.md").read_text(enco
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
 DOCUMENTED = {re.findall(r"class (\w+)", text)[0].lower(): text for text in BLOCKS}
 """The examples of the documentation."""
-FILES = {"grouped": GROUPED, "linear": LINEAR}
-FILES = {name: HEAD + text for name, text in FILES.items()} | DOCUMENTED
+FILES = {"grouped": HEAD + GROUPED, "linear": HEAD + LINEAR} | DOCUMENTED
 
 
 @pytest.fixture
