@@ -2,7 +2,7 @@
 
 import os
 import signal
-from itertools import product
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -19,17 +19,10 @@ def lab(published, tmp_path):
     return published.copy(tmp_path / "lab")
 
 
-@pytest.fixture(autouse=True)
-def no_hang():
-    """A verb that waits for somebody who writes into a pipe is interrupted."""
-    signal.alarm(120)
-    yield
-    signal.alarm(0)
-
-
+@contextmanager
 def replaced(path, kind):
-    """Put something else at the place of a file."""
-    content = path.read_bytes() if path.is_file() else b""
+    """Context in which something else is at the place of a file."""
+    content = path.read_bytes() if path.is_file() else None
     path.unlink(missing_ok=True)
     if kind == "link":
         path.symlink_to(PRIVATE)
@@ -39,55 +32,61 @@ def replaced(path, kind):
         path.symlink_to("/dev/zero")
     elif kind == "folder":
         path.mkdir()
-    elif kind == "cut":
-        path.write_bytes(content[:-20])
     else:
-        path.write_bytes({"deep": DEEP.encode(), "bytes": b"\xff\x00" * 50}[kind])
+        path.write_bytes({"deep": DEEP.encode(), "bytes": b"\xff\x00" * 50, "cut": (content or b"")[:-20]}[kind])
+    yield
+    path.rmdir() if kind == "folder" else path.unlink()
+    if content is not None:
+        path.write_bytes(content)
 
 
 def ended(argv, capsys, monkeypatch, folder):
     """Run a verb; its status is documented, and if it refuses, it says so in one line. Return all that it said."""
     monkeypatch.chdir(folder)
     capsys.readouterr()
+    signal.alarm(120)  # ends a verb that waits for somebody who writes into a pipe
     status, told = main([str(word) for word in argv]), capsys.readouterr()
+    signal.alarm(0)
     assert status in (0, 1, 2), told.err
     assert status != 2 or told.err.count("\n") == 1
     assert SECRET not in told.out + told.err
     return told.out + told.err
 
 
-BESIDE = ["test.hyp.txt", "history.jsonl", "training.jsonl", "attention.json", "maps.jsonl", "record.json"]
-TABLES = ["runs", "scores", "curves", "maps", "sentences/grammar"]
+BESIDE = ["test.hyp.txt", "training.jsonl", "attention.json", "maps.jsonl", "record.json"]
+IN_A_RUN = [
+    *((name, "link") for name in BESIDE),
+    *zip(BESIDE, ["bytes", "deep", "deep", "deep", "folder"], strict=True),
+    ("test.hyp.txt", "pipe"),
+    ("record.json", "pipe"),
+]
+"""Files of a run that these verbs read, and what is at their place. All but the record are opened at one place."""
+IN_RESULTS = [
+    ("runs", "link"),
+    ("sentences/grammar", "link"),
+    *((name, "cut") for name in ("scores", "curves", "maps")),
+    *zip(["runs", "scores", "curves", "maps"], ["folder", "bytes", "zeros", "pipe"], strict=True),
+]
+"""The same of the tables of published runs, which are opened at one place."""
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [
-        *product(BESIDE, ["link", "pipe"]),
-        *zip(BESIDE, ["bytes", "zeros", "deep", "deep", "deep", "folder"], strict=True),
-    ],
-)
-def test_a_run_with_an_odd_file_is_told_in_one_line(name, kind, lab, capsys, monkeypatch, tmp_path):
-    run = lab.runs / lab.ids[0]
-    replaced(run / name, kind)
-    for verb in (["show", lab.ids[0], "--runs", lab.runs], ["show", lab.ids[0], "--sentences", "--runs", lab.runs]):
-        ended(verb, capsys, monkeypatch, lab.top)
-    ended(["site", "--runs", lab.runs, "--out", tmp_path / "site"], capsys, monkeypatch, lab.top)
-    texts = (path.read_text(encoding="utf-8") for path in (tmp_path / "site").rglob("*") if path.is_file())
-    assert not any(SECRET in text for text in texts)
+def test_a_run_with_an_odd_file_is_told_in_one_line(lab, capsys, monkeypatch, tmp_path):
+    show, site = ["show", lab.ids[0], "--runs", lab.runs], tmp_path / "site"
+    for name, kind in IN_A_RUN:
+        with replaced(lab.runs / lab.ids[0] / name, kind):
+            for verb in (show, [*show, "--sentences"], ["site", "--runs", lab.runs, "--out", site]):
+                ended(verb, capsys, monkeypatch, lab.top)
+        texts = (path.read_text(encoding="utf-8") for path in site.rglob("*") if path.is_file())
+        assert not any(SECRET in text for text in texts), (name, kind)
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [*product(TABLES, ["link", "cut"]), *zip(TABLES[:4], ["folder", "bytes", "zeros", "pipe"], strict=True)],
-)
-def test_published_tables_that_are_none_are_told_in_one_line(name, kind, lab, capsys, monkeypatch, tmp_path):
+def test_published_tables_that_are_none_are_told_in_one_line(lab, capsys, monkeypatch, tmp_path):
     root = lab.results.root
-    replaced(root / f"{name}.parquet", kind)
-    told = ended(["verify", "--results", root], capsys, monkeypatch, lab.top)
-    assert f"{name}.parquet" in told
-    ended(["show", lab.ids[0], "--sentences", "--runs", root], capsys, monkeypatch, lab.top)
-    ended(["site", "--runs", root, "--out", tmp_path / "site"], capsys, monkeypatch, lab.top)
+    for name, kind in IN_RESULTS:
+        with replaced(root / f"{name}.parquet", kind):
+            assert f"{name}.parquet" in ended(["verify", "--results", root], capsys, monkeypatch, lab.top), kind
+            ended(["show", lab.ids[0], "--sentences", "--runs", root], capsys, monkeypatch, lab.top)
+            ended(["site", "--runs", root, "--out", tmp_path / "site"], capsys, monkeypatch, lab.top)
 
 
 def test_names_that_are_no_text(lab, capsys, monkeypatch, tmp_path):
