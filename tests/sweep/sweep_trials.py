@@ -120,7 +120,6 @@ def removed(experiment, folder):
     note(folder, f"{experiment.seed}")
     if journal(folder.parent)["1"] == experiment.seed == 1:
         shutil.rmtree(folder)
-        say(folder)
         (folder / "history.jsonl").write_text("")
     finish(experiment, folder)
 

@@ -4,7 +4,6 @@ import errno
 import json
 import os
 import random
-import resource
 import shutil
 import signal
 import subprocess
@@ -76,13 +75,10 @@ def test_a_full_disk_stops_the_sweep_in_one_line(file, out, monkeypatch):
 
 def test_the_folder_of_a_run_may_be_removed_under_it(file, out):
     """It is due again, and the other runs go on."""
-    started = Started(out)
-    spec = load(path := file(1, 2, 3))
-    launcher = launch(path, out, "removed", 1)
-    started.wait(1)
-    printed = launcher.communicate(timeout=PATIENCE)[0]
-    assert launcher.returncode == 0, printed
+    spec = load(file(1, 2, 3))
+    assert run_sweep(spec, out, 1, sweep_trials.removed) == 0
     assert set(by_seed(spec, out)) == {1, 2, 3}
+    assert journal(out) == {"1": 2, "2": 1, "3": 1}
 
 
 def test_a_trial_finds_what_an_agent_would_have_set_and_leaves_no_litter(file, out, monkeypatch):
@@ -103,7 +99,8 @@ def test_a_trial_finds_what_an_agent_would_have_set_and_leaves_no_litter(file, o
     assert place_of(out, cell.id) == Place(sweep=("tiny",), arm="base", baseline=True)
 
 
-def test_two_launchers_share_a_folder_without_running_anything_twice(file, out):
+def test_two_launchers_share_a_folder_without_running_anything_twice(file, out, capsys):
+    """They load no heavy libraries, and afterwards there is nothing to do."""
     out.mkdir()
     path = file(*range(1, 7))
     launchers = [launch(path, out, "together", 1) for _ in range(2)]
@@ -113,6 +110,10 @@ def test_two_launchers_share_a_folder_without_running_anything_twice(file, out):
     assert Counter(name for name, _ in runs) == dict.fromkeys((cell.id for cell in load(path).cells), 1)
     assert len({launcher for _, launcher in runs}) == 2
     assert all("6 of 6 runs done, 0 failed" in text for text in printed)
+    assert all("heavy:\n" in text for text in printed)
+    assert run_sweep(load(path), out) == 0
+    assert "nothing to do, all 6 runs are there" in capsys.readouterr().out
+    assert journal(out).total() == 6
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL], ids=lambda number: number.name)
@@ -131,7 +132,7 @@ def test_a_launcher_that_is_stopped_or_killed_takes_all_along_and_is_continued(n
         assert "Traceback" not in printed
     states = [records.state(out / cell.id) for cell in spec.cells]
     assert states == ["started", "started", "missing"]
-    assert launch(path, out, "stoppable").wait(timeout=PATIENCE) == 0
+    assert run_sweep(spec, out, 2, sweep_trials.stoppable) == 0
     assert journal(out) == dict.fromkeys(["1 new", "1 resumed", "2 new", "2 resumed", "3 new"], 1)
 
 
@@ -176,21 +177,6 @@ def test_whatever_is_killed_the_records_are_those_of_an_undisturbed_sweep(file, 
         assert run_sweep(spec, out, 2, sweep_trials.stepping) == 0
     for cell in spec.cells:
         assert (out / cell.id / "record.json").read_bytes() == (calm / cell.id / "record.json").read_bytes()
-
-
-def test_nothing_to_do_is_said_at_once_and_without_heavy_libraries(file, out):
-    path = file(1, 2)
-    for cell in load(path).cells:
-        sweep_trials.finish(cell.experiment, out / cell.id)
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    launcher = launch(path, out, "quick")
-    printed = launcher.communicate()[0]
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert used.ru_utime + used.ru_stime - before.ru_utime - before.ru_stime < 2
-    assert launcher.returncode == 0
-    assert "nothing to do, all 2 runs are there" in printed
-    assert "heavy:\n" in printed
-    assert not (out / "journal").exists()
 
 
 def test_a_folder_that_another_process_runs_is_left_to_it(file, out, printed):
