@@ -145,6 +145,7 @@ MISTAKES = [
     ("compare absent", "RUN: expected 2 to 12 runs, got 1."),
     ("ls sweeps --query seed==1", "--query, --runs: expected with `study ls runs`"),
     ("claims --runs absent", "absent: no such folder"),
+    ("ls runs --runs absent", "absent: no such folder"),
     ("claims 99", "claim: expected a number or name of a claim, got 99"),
     ("check latin.py", "latin.py: cannot be read as UTF-8"),
     ("check . --source cs --target en", ".: expected files such as train.cs"),
