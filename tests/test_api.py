@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 import torch
 from processes import output_of
+from test_doors import LIGHT
 
 import study
 from study.attention.part import Part
@@ -103,9 +104,10 @@ def test_fields_that_no_experiment_takes_are_refused(fields, problem, tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
-def test_results_need_no_torch_and_verdicts_are_the_published_ones():
+def test_what_reads_results_needs_no_torch_and_verdicts_are_the_published_ones():
+    """One process imports every module that is no part of training, calls the interface, and then verbs."""
     script = """
-import json, sys
+import importlib, json, sys
 import study
 heavy = {"torch", "wandb", "pandas", "numpy", "matplotlib", "pytorch_lightning"}
 assert not heavy & sys.modules.keys(), heavy & sys.modules.keys()
@@ -118,10 +120,18 @@ try:
     study.results("nothing")
 except study.InputError as problem:
     assert "nothing.yaml: no such sweep file" in str(problem)
-print(json.dumps([s.table().csv(), study.verdicts(4)["verdict"].tolist()]))
-assert not {"torch", "wandb", "pytorch_lightning", "sentencepiece"} & sys.modules.keys()
+found = [s.table().csv(), study.verdicts(4)["verdict"].tolist()]
+for name in sys.argv[1:]:
+    importlib.import_module(name)
+from study.__main__ import main
+for words in ("ls runs", "show quickstart/1", "compare quickstart/1 quickstart/2", "claims 1"):
+    assert main(words.split()) == 0, words
+heavy = {"torch", "wandb", "pytorch_lightning", "sentencepiece", "ray", "submitit"} & sys.modules.keys()
+assert not heavy, heavy
+print(json.dumps(found))
 """
-    table, verdicts = json.loads(output_of(sys.executable, "-c", script, cwd=ROOT))
+    printed = output_of(sys.executable, "-c", script, *LIGHT, cwd=ROOT)
+    table, verdicts = json.loads(printed.splitlines()[-1])
     assert table == (ROOT / "results" / "tables" / "quickstart.csv").read_text(encoding="utf-8")
     claims = pd.read_csv(ROOT / "results" / "tables" / "contrasts.csv", dtype=str)
     claims = claims[claims["decides"] == "True"]

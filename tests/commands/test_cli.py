@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from processes import output_of
 
 from study.__main__ import main
 from study.commands import VERBS, train
@@ -231,18 +230,3 @@ def test_control_characters_of_a_record_do_not_reach_the_terminal(tiny, printed)
     told = printed("show", path)
     assert "\\x1b[2Jaccelerator\\x9b" in told
     assert not {"\x1b", "\x9b"} & set(told)
-
-
-READING = """
-import sys
-from study.__main__ import main
-for words in sys.argv[1:]:
-    assert main(words.split()) == 0
-heavy = {"torch", "wandb", "pytorch_lightning", "sentencepiece", "ray", "submitit"} & sys.modules.keys()
-assert not heavy, heavy
-"""
-
-
-def test_verbs_that_read_import_nothing_that_trains():
-    verbs = ["ls runs", "show quickstart/1", "compare quickstart/1 quickstart/2", "claims 1"]
-    output_of(sys.executable, "-P", "-c", READING, *verbs, cwd=ROOT, PYTHONPATH=str(ROOT))
