@@ -5,14 +5,12 @@ import re
 import shutil
 
 import pytest
+import search_trial
 import yaml
-from tiny_sweep import GRAPH
 
-from study import files, records
-from study.config import config_hash
 from study.errors import InputError
 from study.files import CHECKOUT as ROOT
-from study.records import Record, Score
+from study.sweep import engine
 from study.sweep.search import load
 
 RATE = "training.learning_rate"
@@ -108,29 +106,13 @@ def test_the_axis_of_the_arms_must_have_values(file):
     assert len(load(file({"arm": None})).spec.cells) == 9, "without arms, the whole budget is for one"
 
 
-def write(cell, out, valid, status="finished"):
-    """Write a record of a cell. What test says is the opposite of validation."""
-    made = cell.experiment
-    scores = [("valid", valid), ("test", 100 - valid)] if valid is not None else []
-    record = Record(
-        protocol=made.protocol,
-        id=cell.id,
-        status=status,
-        config=made.model_dump(mode="json"),
-        config_hash=config_hash(made),
-        seed=made.seed,
-        scores=[Score(split=split, metric="nll", value=value, n=9) for split, value in scores],
-    )
-    files.write(out / cell.id / "record.json", records.dumps(record))
-
-
 def test_the_table_is_of_validation_with_the_budget_of_every_arm(file, printed, tmp_path):
     """Lower is better. A run that diverged counts as the worst of the budget."""
     path, out = file(GRID | {"model": None, "training.batch_tokens": None}, method="grid", run_cap=None), tmp_path
     dot, additive = load(path).arms.values()
     for cells, values in ((dot, (40, 20, 30)), (additive, (10, None, None))):
         for cell, value in zip(cells, values, strict=True):
-            write(cell, out, value, "finished" if value else "diverged")
+            search_trial.write(cell.experiment, out / cell.id, value, "finished" if value else "diverged")
     told = printed("tune", path, "--runs", out)
     head, first, second, end = told.splitlines()[-4:]
     assert head.split() == ["arm", "done", "diverged", "valid/nll", "median", "best", "setting", "remark"]
@@ -172,9 +154,9 @@ def test_the_way_of_the_page_leads_from_a_text_to_a_claim(printed, tmp_path, mon
     assert "not yet run" in told
 
 
-def test_a_search_that_lost_a_run_makes_it_alone_and_ends_in_the_same_table(file, printed, tmp_path):
-    small = {name: {"value": value} for name, value in GRAPH.items()}
-    path = file(small | {"model": None}, run_cap=2)
+def test_a_search_that_lost_a_run_makes_it_alone_and_ends_in_the_same_table(file, printed, tmp_path, monkeypatch):
+    path, job_of = file({"model": None}, run_cap=2), engine.job_of
+    monkeypatch.setattr(engine, "job_of", lambda *given, **more: job_of(*given, **more, trial=search_trial.scored))
 
     def table():
         return printed("tune", path, "--runs", tmp_path / "out", "--slots", "1").splitlines()[-4:]
