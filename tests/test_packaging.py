@@ -129,7 +129,6 @@ print(study.__file__)
 assert told("report mine.yaml")
 assert "not decided" in told("claims --runs runs --claims mine.claims.yaml")
 assert "not yet run" in told("claims 1 --runs runs")
-assert told("ls sweeps").count("study/sweeps/") > 40
 assert told("ls runs").count("graph-recurrent") == 2
 for words in ("sweep quickstart --dry-run", "sweep sweeps/quickstart.yaml --dry-run", "sweep quickstart --status"):
     assert "quickstart" in told(words)
@@ -157,6 +156,7 @@ def test_a_wheel_works_in_an_empty_folder(tmp_path):
     )
     subprocess.run([sys.executable, *offline.split(), "--target", site, source], check=True)
     assert (site / "study" / "py.typed").is_file()
+    assert len([*(site / "study" / "sweeps").glob("*.yaml")]) > 40
     empty.mkdir()
     (empty / "study.py").write_text("raise SystemExit('not the package')", encoding="ascii")
     (empty / "mine.yaml").write_text(SWEEP, encoding="utf-8")

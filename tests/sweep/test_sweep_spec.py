@@ -37,7 +37,7 @@ def test_every_shipped_sweep_goes_round(path):
     assert tree["project"] == Experiment().tracking.project, "else `wandb sweep` takes the folder's name"
     assert len({cell.id for cell in spec.runnable}) == len(spec.runnable) > 1
     for cell in {str(cell.id).rpartition("-s")[0]: cell for cell in spec.runnable}.values():  # one seed of each arm
-        for text in (cell.overrides_json, json.dumps(dict(cell.given))):  # ours, and what ${args_json} becomes
+        for text in {cell.overrides_json, json.dumps(dict(cell.given))}:  # ours, and what ${args_json} becomes
             assert experiment_id(experiment_from(expand(json.loads(text)))) == cell.id
 
 
