@@ -1,5 +1,7 @@
 """`study explain`: what it prints is what is built, recorded and written."""
 
+from tiny_sweep import GRAPH
+
 from study.config import experiment_from
 from study.config.mechanisms import AXES
 from study.models.catalogue import MARKER, PAGE, markdown
@@ -53,8 +55,8 @@ def test_a_configuration_in_formulas(printed):
 
 
 def test_a_record_holds_the_same_numbers(tmp_path):
-    brief = {"training.steps": 1, "model.width": 8, "decoding.beam": 1, "trainer.threads": 1, "trainer.device": "cpu"}
-    experiment = experiment_from(SMALL | brief, {"model.attention.score": "bilinear"})
+    small = {name: value for name, value in GRAPH.items() if not name.startswith("model.")}
+    experiment = experiment_from(small, {"model.width": 8, "model.attention.score": "bilinear"})
     facts = run(experiment, tmp_path, lambda line: None).model
     found = cost(experiment.model, sizes_for(experiment.data))
     assert (facts.parameters, facts.parameters_attention) == (found.parameters, 64)

@@ -89,16 +89,15 @@ def test_a_wrong_question_is_one_line_and_runs_nothing(published, condition, pro
     assert "\n" not in str(refusal.value)
 
 
-def test_a_difference_of_runs_has_fields_sizes_and_scores(printed):
+def test_a_difference_of_runs_has_fields_sizes_and_scores(published, printed):
     rows = study.compare(["quickstart/3", "quickstart/1"]).to_dict("records")
     by_field = {row["field"]: row for row in rows}
     ids = [f"grammar-recurrent-dot-{arm}-s1" for arm in ("b599617a", "c61874e4")]
     width = by_field["model.attention.cross.key_width"]
     assert (width["section"], *(width[one] for one in ids)) == ("configuration", 512, 16)
-    first, second = map(Store(ROOT / "results").record, ids)
-    assert by_field["parameters"]["difference"] == first.model.parameters - second.model.parameters
-    exact = by_field["test/exact"]
-    assert exact["difference"] == pytest.approx(first.score("test", "exact") - second.score("test", "exact"))
+    first, second = (published.set_index("id").loc[one] for one in ids)
+    assert by_field["parameters"]["difference"] == first["parameters"] - second["parameters"]
+    assert by_field["test/exact"]["difference"] == pytest.approx(first["test/exact"] - second["test/exact"])
     assert "seed" not in by_field
     text = printed("compare", "quickstart/3", "quickstart/1").splitlines()
     assert text[:2] == [f"1  {ids[0]}", f"2  {ids[1]}"]
@@ -107,10 +106,11 @@ def test_a_difference_of_runs_has_fields_sizes_and_scores(printed):
     assert printed("compare", "quickstart/3", "quickstart/3").endswith("no difference\n")
 
 
-def test_the_worst_sentences_of_a_published_run_against_another(printed):
+def test_the_worst_sentences_of_a_published_run_against_another(published, printed):
     store = Store(ROOT / "results")
     text = printed("show", RUNS[0], "--sentences", "--versus", RUNS[1])
-    rows = study.load(RUNS[0]).sentences(RUNS[1]).to_dict("records")
+    run = study.load(RUNS[0])
+    rows = run.sentences(RUNS[1]).to_dict("records")
     assert len(rows) == 500
     assert [row["difference"] for row in rows] == sorted(row["difference"] for row in rows)
     texts = [store.hypotheses(run, "test") for run in RUNS]
@@ -121,8 +121,8 @@ def test_the_worst_sentences_of_a_published_run_against_another(printed):
     assert rows[0]["hypothesis_vs"] == rows[0]["reference"]
     assert text.startswith(f"{RUNS[0]}, test: chrf of each sentence, the worst first; vs: {RUNS[1]}\n")
     assert f"  hypothesis_vs  {rows[0]['hypothesis_vs']}\n" in text
-    frame = study.load(RUNS[0]).sentences(score="exact")
-    assert frame["score"].mean() == pytest.approx(store.record(RUNS[0]).score("test", "exact"))
+    exact = published.set_index("id")["test/exact"][RUNS[0]]
+    assert run.sentences(score="exact")["score"].mean() == pytest.approx(exact)
 
 
 @pytest.mark.parametrize(
