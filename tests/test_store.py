@@ -105,11 +105,11 @@ def test_all_files_of_a_run_come_back_as_they_were_written(published, history):
 
 
 def test_published_records_and_files_are_those_that_runs_wrote():
-    """Records have their SHA-256, one of each arm; so have the translations and NLL of some runs of each corpus."""
+    """Records have their SHA-256, one of each sweep; so have the translations and NLL of some runs of each corpus."""
     store = Store(Path(__file__).parents[1] / "results")
-    runs = store.frame("runs.parquet", ["id", "arm", "corpus", "sha256"])
+    runs = store.frame("runs.parquet", ["id", "sweeps", "corpus", "sha256"])
     assert len(runs) >= 1688
-    some = runs.groupby("arm").head(1).itertuples()
+    some = runs.groupby(runs["sweeps"].map(" ".join)).head(1).itertuples()
     assert [one.id for one in some if sha(store.text(one.id).encode()) != one.sha256] == []
     for one in runs.groupby("corpus").head(2).itertuples():
         tree = store.tree(one.id)
