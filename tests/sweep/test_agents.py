@@ -14,10 +14,11 @@ from agents_launch import CLIENT
 from loopback import ENTITY, KEY
 from processes import parents
 from processes import until as happens
-from sweep_trials import PATIENCE, journal
+from sweep_trials import PATIENCE, journal, quick
 
 from study import records
 from study.__main__ import main
+from study.sweep import engine, resources, wandb_agents
 from study.sweep.spec import load
 from study.tracking import tracker
 
@@ -145,7 +146,7 @@ def test_a_failed_trial_a_killed_agent_and_an_interrupt_leave_no_hole(file, serv
 def test_a_run_that_is_stopped_in_wandb_is_not_run_again_unless_a_user_asks(file, server, launch, tmp_path):
     """The button *Stop run*, and hyperband, are a command to the agent, which ends the run by SIGTERM."""
     out, path = tmp_path / "runs", file([1, 2])
-    cells = load(path).cells
+    cells = (spec := load(path)).cells
     launcher = launch(path, 1, _2="wait")
     processes = waiting(launcher, out / cells[1].id)
     server.stops.append(next(name for name, run in server.runs.items() if run in attempts(server, cells[1])))
@@ -156,10 +157,10 @@ def test_a_run_that_is_stopped_in_wandb_is_not_run_again_unless_a_user_asks(file
     (stopped,) = attempts(server, cells[1])
     assert (stopped["summary"]["status"], stopped["exit"], stopped["attempts"]) == ("stopped", 143, 1)
     assert records.state(out / cells[1].id) == "started", "no failure"
-    launcher = launch(path, 1)
-    again = ended(launcher)
-    assert launcher.returncode == 0, again
-    assert journal(out) == dict.fromkeys(["1 new", "2 new", "2 resumed"], 1)
+    job = engine.job_of(spec, cells, out, slots=1, trial=quick)  # the server is not asked
+    assert wandb_agents.run(spec, job, resources.here()) == 0
+    assert journal(out) == dict.fromkeys(["1 new", "2 new", cells[1].id], 1)
+    assert records.state(out / cells[1].id) == "finished"
 
 
 def test_a_killed_launcher_takes_everything_along(file, server, launch, tmp_path):
