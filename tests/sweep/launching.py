@@ -1,4 +1,7 @@
-"""A sweep by the local engine: here, or by a launcher of its own, `python launching.py FILE OUT TRIAL SLOTS`."""
+"""A sweep with stand-ins for trainings, here by the local engine, or by a launcher of its own.
+
+`python launching.py FILE OUT TRIAL SLOTS [ray]`: ray starts a cluster.
+"""
 
 import os
 import select
@@ -8,7 +11,7 @@ from pathlib import Path
 
 import sweep_trials
 
-from study.sweep import engine, places, resources, signals
+from study.sweep import engine, places, ray, resources, signals
 from study.sweep.spec import load
 
 PATIENCE = sweep_trials.PATIENCE
@@ -21,35 +24,10 @@ def run_sweep(spec, out, slots=None, trial=sweep_trials.quick, cells=None, **pol
     return engine.run(job, resources.here())
 
 
-def launch(file, out, trial, count=2):
+def launch(file, out, trial, count=2, *engines):
     """Start a launcher."""
-    arguments = [sys.executable, __file__, str(file), str(out), trial, str(count)]
+    arguments = [sys.executable, __file__, str(file), str(out), trial, str(count), *engines]
     return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-COMMAND = """
-import sys, sweep_trials
-from study.commands import sweep
-from study.sweep import engine
-job_of, trial = engine.job_of, getattr(sweep_trials, sys.argv[1])
-engine.job_of = lambda *given, **more: job_of(*given, **more, trial=trial)
-sweep._report = lambda *_: None  # the stand-ins have no scores
-from study.__main__ import main
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[2:]))
-"""
-"""The program, with a stand-in for the training."""
-
-
-def launch_command(trial, *words):
-    """Start the program with a stand-in for the training."""
-    path = os.pathsep.join([str(Path(__file__).parent), os.environ.get("PYTHONPATH", "")])
-    return subprocess.Popen(
-        [sys.executable, "-c", COMMAND, trial, *map(str, words)],
-        env={**os.environ, "PYTHONPATH": path},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
 
 
 class Started:
@@ -67,10 +45,14 @@ class Started:
 
 
 if __name__ == "__main__":
-    file, out, trial, slots = sys.argv[1:]
-    if trial == "stubborn":
+    file, out, trial, slots, *engines = sys.argv[1:]
+    spec, trial = load(Path(file)), getattr(sweep_trials, trial)
+    if trial is sweep_trials.stubborn:
         signals.GRACE = 600  # what ends before is ended by the second interrupt
-    code = run_sweep(load(Path(file)), Path(out), int(slots), getattr(sweep_trials, trial))
+    if engines == ["ray"]:
+        places.write(spec, Path(out))
+        sys.exit(ray.run(engine.job_of(spec, spec.cells, Path(out), trial=trial), ray.Options(), None))
+    code = run_sweep(spec, Path(out), int(slots), trial)
     heavy = {"torch", "wandb", "pytorch_lightning", "ray", "submitit"} & set(sys.modules)
     print("heavy:", *sorted(heavy), flush=True)
     sys.exit(code)

@@ -11,7 +11,7 @@ import pytest
 import ray_nodes
 import slurm_node
 import sweep_trials
-from launching import Started, launch_command
+from launching import Started, launch
 from processes import descendants, parents, until
 from sweep_trials import journal
 
@@ -25,9 +25,14 @@ BY_SLURM = ("--engine", "slurm", "--slurm")
 
 
 @pytest.fixture
-def use(monkeypatch):
-    """Let the command give its jobs a stand-in for training, in processes of their own too."""
+def importable(monkeypatch):
+    """Let processes of engines import the stand-ins for training."""
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")]))
+
+
+@pytest.fixture
+def use(monkeypatch, importable):
+    """Let the command give its jobs a stand-in for training."""
     monkeypatch.setattr("study.commands.sweep._report", lambda *_: None)  # the stand-ins have no scores
     job_of = engine.job_of
     return lambda trial: monkeypatch.setattr(
@@ -176,10 +181,9 @@ def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, fi
 
 
 @pytest.fixture
-def nodes(monkeypatch):
+def nodes(monkeypatch, importable):
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
-    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([os.path.dirname(__file__), os.environ.get("PYTHONPATH", "")]))
     found = ray_nodes.Nodes(2)
     yield found
     found.stop()
@@ -211,12 +215,12 @@ def test_a_real_ray_loses_a_node_and_a_worker_and_makes_every_run_once(nodes, fi
 MONITORS = ("ray::DashboardAgent", "ray::RuntimeEnvAgent")
 
 
-def test_everything_that_ray_has_started_ends_with_a_killed_launcher(file, out, monkeypatch):
+def test_everything_that_ray_has_started_ends_with_a_killed_launcher(file, out, importable, monkeypatch):
     """A cluster on this machine, its workers and the runs, within a minute. Two monitors of Ray itself take longer."""
     pytest.importorskip("ray")
     monkeypatch.setenv("RAY_AUTH_MODE", "disabled")
     started = Started(out)
-    launcher = launch_command("stoppable", "sweep", file(1, 2), "--runs", out, "--engine", "ray", "--ray", "cpus=1")
+    launcher = launch(file(1, 2), out, "stoppable", 2, "ray")
     started.wait(1)
     known = parents()
     below = {pid for pid in descendants(launcher.pid) if not known.get(pid, (0, ""))[1].startswith(MONITORS)}
