@@ -3,11 +3,13 @@
 import os
 import signal
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from study.__main__ import main
+from study.claims import schema
 
 PRIVATE = Path("/etc/passwd")
 SECRET = PRIVATE.read_text(encoding="utf-8").splitlines()[0]
@@ -15,7 +17,8 @@ DEEP = "[" * 100_000
 
 
 @pytest.fixture
-def lab(published, tmp_path):
+def lab(published, tmp_path, monkeypatch):
+    monkeypatch.setattr(schema, "read_all", cache(schema.read_all))  # the claims are those of the study
     return published.copy(tmp_path / "lab")
 
 
