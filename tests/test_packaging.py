@@ -15,8 +15,7 @@ from pathlib import Path
 import pytest
 from processes import output_of
 
-from study.__main__ import EXTRAS, main
-from study.errors import INSTALL
+from study.__main__ import EXTRAS
 
 ROOT = Path(__file__).parents[1]
 
@@ -47,12 +46,7 @@ def test_make_takes_the_newest_python_that_works(there, expected, tmp_path):
     assert ran.returncode == (0 if "venv .venv" in expected else 2)
 
 
-def test_a_verb_names_the_extra_that_it_lacks(monkeypatch, capsys):
-    monkeypatch.setitem(sys.modules, "typst", None)
-    monkeypatch.chdir(ROOT)
-    assert main(["reproduce", "paper"]) == 2
-    wanted = f"study: typst: not installed, and this verb needs it. {INSTALL.format('paper')}"
-    assert wanted in capsys.readouterr().err
+def test_the_extras_that_verbs_name_are_those_of_the_project():
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     assert set(EXTRAS.values()) <= set(extras)
 
