@@ -206,7 +206,8 @@ class Launcher:
         trainer = trainer.model_copy(update={"threads": threads})
         environment = {"WANDB_MODE": os.environ.get("WANDB_MODE", "offline"), **self.job.environment}
         environment |= {"WANDB_RUN_ID": task.id, "WANDB_DIR": str(folder.resolve())}
-        environment |= {"CUDA_VISIBLE_DEVICES": slot.gpu} if slot.gpu is not None else {}
+        gpu = os.environ.get("CUDA_VISIBLE_DEVICES") if slot.gpu is None else slot.gpu
+        environment |= {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}  # the fork server may be older
         plugins.keep(folder, scientific(task.experiment).values())
         experiment = task.experiment.model_copy(update={"trainer": trainer})
         process = spawn(self.job.trial, (experiment, folder, environment), slot.threads)

@@ -35,7 +35,7 @@ def models(family, site):
     ids=str,
 )
 def test_removed_is_masked(family, site):
-    """Of different heads in different layers. `tests/models/test_conformance.py` has every mechanism."""
+    """Heads that differ between layers. `tests/models/test_conformance.py` has every mechanism."""
     translator = models(family, site)
     source, target = cases.batch()
     gone = [head for head in heads_of(translator) if head.head == (1 if head.layer else 0)]
