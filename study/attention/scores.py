@@ -261,11 +261,6 @@ class Dot(Score):
 
     name = "dot"
 
-    def __init__(self, heads: int, query: int, key: int, **options: Any) -> None:
-        super().__init__(heads, query, key)
-        if query != key:
-            raise ValueError(f"dot needs equal sizes, not {query} and {key}")
-
 
 class Cosine(Score):
     """τ · q·k / (‖q‖ ‖k‖) (Henry et al. 2020), each norm at least 1e-6. No d.
