@@ -22,6 +22,7 @@ from study.attention.part import Part
 from study.attention.view import Lengths, View
 from study.config import Attention as Config
 from study.config.mechanisms import BILINEAR_INIT, SCALE, SCORE, SIZES
+from study.errors import InputError
 
 
 class Score(Part):
@@ -183,10 +184,10 @@ def known(lengths: Lengths | None) -> Lengths:
     """Return the lengths of the training sentences, for what is sized by them.
 
     Raises:
-        ValueError: there are none.
+        InputError: there are none, as in a layer that is built without `longest`.
     """
     if lengths is None:
-        raise ValueError("this score is sized by the training sentences: build it with their lengths")
+        raise InputError("longest: expected the largest number of slots, which this score or scale needs, got none.")
     return lengths
 
 

@@ -53,14 +53,7 @@ class Attention(nn.Module):
         plugins.allow(fields.values())
         self.config = _resolved(fields, width, memory_width)
         lengths = None if longest is None else Lengths(longest, longest)
-        try:
-            self.site = build_site(self.config, width, memory_width, lengths)
-        except ValueError as problem:
-            if lengths is not None or plugins.line_of(problem):
-                raise
-            raise InputError(
-                "longest: expected the largest number of slots, which this score or scale needs, got none."
-            ) from None
+        self.site = build_site(self.config, width, memory_width, lengths)
         self.terms = Terms()
         initialise(self.site, seed)
         if not isinstance(self.site, Whole):
