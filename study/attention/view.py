@@ -5,8 +5,7 @@ B batch · L queries · S slots · H heads · K, V widths per head.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import torch
@@ -86,17 +85,9 @@ class Terms(NamedTuple):
 
 def in_sequence(steps: Sequence[Terms]) -> Terms:
     """Join the terms of calls for single queries: add penalties, concatenate the rest along L."""
-
-    def joined(name: str, join: Callable[[list[Tensor]], Tensor]) -> Tensor | None:
-        present = [part for step in steps if (part := getattr(step, name)) is not None]
-        return join(present) if present else None
-
-    together = partial(torch.cat, dim=1)
-    return Terms(
-        joined("penalty", lambda parts: torch.stack(parts).sum()),
-        joined("log_prob", together),
-        joined("bonus", together),
-    )
+    present = {name: [part for step in steps if (part := getattr(step, name)) is not None] for name in Terms._fields}
+    joined = {name: torch.cat(parts, 1) for name, parts in present.items() if parts and name != "penalty"}
+    return Terms(torch.stack(present["penalty"]).sum() if present["penalty"] else None, **joined)
 
 
 class AttentionCall(NamedTuple):
