@@ -101,18 +101,11 @@ def _run(plugin: plugins.Plugin, base: type[Part]) -> type[Part]:
     """Return the class of a user's own file, which is run as a module of its own."""
     found = vars(_module(plugin)).get(plugin.name)
     if not isinstance(found, type) or not issubclass(found, base) or not found.axis:
-        names = ", ".join([base.__name__] if base.axis else sorted(kind.__name__ for kind in _kinds(base)))
+        wanted = base.__name__ if base.axis else "Score or of another class of docs/own-mechanisms.md"
         raise InputError(
-            f"{plugin.name}: expected a subclass of study.attention.{names}, got {found!r:.80}. Correct the class."
+            f"{plugin.name}: expected a subclass of study.attention.{wanted}, got {found!r:.80}. Correct the class."
         )
     return found
-
-
-def _kinds(base: type[Part]) -> list[type[Part]]:
-    """Return the classes that a user's own may be a subclass of: the first of every axis that takes one."""
-    below = [kind for direct in base.__subclasses__() for kind in (direct, *direct.__subclasses__())]
-    first = {kind.axis: kind for kind in reversed(below) if "axis" in vars(kind)}
-    return [kind for axis, kind in first.items() if axis in AXES and AXES[axis].extensible]
 
 
 def _module(plugin: plugins.Plugin) -> ModuleType:
