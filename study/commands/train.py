@@ -18,7 +18,6 @@ from study import files, records
 from study.commands.options import Parser, program, runs_folder
 from study.config import Experiment, experiment_from, experiment_id
 from study.config.fields import declared, is_of_a_site, rows
-from study.config.sites import RecurrentSites, TransformerSites
 from study.errors import InputError
 from study.metrics import decimals, title
 from study.sweep import fields, signals, trial
@@ -32,8 +31,8 @@ SWEEP = "WANDB_SWEEP_ID"
 SITES = (
     "--model.attention.FIELD sets a field at every site of the model, --model.attention.SITE.FIELD at one: cross, or "
     "in the transformer also encoder_self or decoder_self. score, scale, weights, combine, reach, maps, values, output "
-    "and site also take a class of your own: FILE.py or FILE.py:CLASS. Defaults: {} in the recurrent family; {} in the "
-    "transformer."
+    "and site also take a class of your own: FILE.py or FILE.py:CLASS. Of two defaults, the first is the recurrent "
+    "family's."
 )
 
 
@@ -74,13 +73,12 @@ def add_experiment(parser: Parser) -> None:
         help='fields as JSON, dotted or nested: {"model.attention.scale": "none", "seed": 2}. The key arm takes '
         "several fields as one text, with short names: scale=none key_width=512",
     )
-    bases = (", ".join(f"{name} {value}" for name, value in s.BASE.items()) for s in (RecurrentSites, TransformerSites))
-    about = {"model.attention": SITES.format(*bases)}
     groups: dict[str, Any] = {}
     for row in rows():
         name, section = row["field"], row["field"].rpartition(".")[0] or "experiment"
         if section not in groups:
-            groups[section] = parser.add_argument_group(section, about.get(section))
+            about = SITES if section == "model.attention" else None
+            groups[section] = parser.add_argument_group(section, about)
         values = f"{row['values']}. " if row["values"] else ""
         only = f" [{row['of']}]" if row["of"] else ""
         default = "" if row["default"].startswith(("none", "derived")) else f" (default: {row['default']})"

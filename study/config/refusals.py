@@ -53,7 +53,7 @@ def placed(site: Attention, name: str, memory: str, slots: int | None) -> Iterab
 
 
 def unread(site: Attention, base: Mapping[str, Any]) -> Iterable[str]:
-    """Refusals of fields that the class of a whole site does not read; `base` has the family's own values."""
+    """Refusals of fields that the class of a whole site does not read; `base` has the family's own defaults."""
     options = table.SITE[site.site].options
     read = f"which reads {' and '.join(options)}" if options else "which reads no other field"
     for name, field in type(site).model_fields.items() if site.whole else ():
@@ -74,8 +74,8 @@ def unused(site: Attention, base: Mapping[str, Any], memory: str, slots: int | N
         if (given := getattr(site, name)) != usual[name]:
             yield f"{name}: {given} has no effect, because the context of memory {memory} is 0. Remove it."
     without = {name: usual[name] for name in SCORING}
-    if not any(kind.weights for kind in (VALUES[site.values], VALUES[base["values"]], table.OUTPUT[site.output])):
-        without["heads"] = base["heads"]  # heads only slice what is joined again
+    if not any(kind.weights for kind in (VALUES[site.values], VALUES[usual["values"]], table.OUTPUT[site.output])):
+        without["heads"] = usual["heads"]  # heads only slice what is joined again
     try:
         unset = type(site)(**site.model_dump() | without).resolved(*widths)
     except ValueError:  # the base arm does not fit these widths, so something else had to be set

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from pydantic import Field, model_validator
 
 from study.config.attention import Attention
-from study.config.mechanisms import SCORE
 from study.schema import Frozen
 
 
@@ -19,6 +18,7 @@ class Sites(Frozen):
     """One complete attention per site of a family."""
 
     BASE: ClassVar[dict[str, Any]] = {}
+    """Fields in which the base arm differs from the defaults of an attention."""
 
     @model_validator(mode="before")
     @classmethod
@@ -32,16 +32,13 @@ class Sites(Frozen):
             if isinstance(own := given.get(site) or {}, dict):
                 fields = {name: value for part in (shared, own) for name, value in part.items() if value is not None}
                 laid[site] = cls.BASE | fields
-                score = SCORE.find(fields.get("score"))
-                if score and score.content_free and "maps" not in fields:
-                    del laid[site]["maps"]
         return laid
 
 
 class RecurrentSites(Sites):
     """Attention of the recurrent family. Base arm: raw states, one head, nothing projected."""
 
-    BASE: ClassVar[dict[str, Any]] = {"maps": "raw", "values": "raw", "output": "raw", "heads": 1}
+    BASE: ClassVar[dict[str, Any]] = {"maps": "raw", "values": "raw", "output": "raw"}
 
     cross: Attention = Field(default_factory=lambda: Attention(**RecurrentSites.BASE))
 
@@ -49,7 +46,7 @@ class RecurrentSites(Sites):
 class TransformerSites(Sites):
     """Attention of the transformer. Base arm: separate maps, projected values and output, four heads."""
 
-    BASE: ClassVar[dict[str, Any]] = {"maps": "separate", "values": "projected", "output": "projected", "heads": 4}
+    BASE: ClassVar[dict[str, Any]] = {"heads": 4}
 
     encoder_self: Attention | None = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
     decoder_self: Attention = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
