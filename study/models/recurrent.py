@@ -28,6 +28,8 @@ from study.models.bridge import SourceMemory, initial_vectors, last
 from study.models.dropout import Dropout
 from study.models.translator import PAD, Encoded, Origin, Output, Translator, lengths, output_logits
 
+Kind = type[nn.GRU] | type[nn.LSTM]
+
 
 class Encoder(nn.Module):
     """States [B, S, E] of every token, and the final state [h→; h←] [B, E].
@@ -41,15 +43,7 @@ class Encoder(nn.Module):
         dropout: between layers.
     """
 
-    def __init__(
-        self,
-        kind: type[nn.GRU] | type[nn.LSTM],
-        width: int,
-        memory: int,
-        layers: int,
-        bidirectional: bool,
-        dropout: float,
-    ) -> None:
+    def __init__(self, kind: Kind, width: int, memory: int, layers: int, bidirectional: bool, dropout: float) -> None:
         super().__init__()
         size = memory // 2 if bidirectional else memory
         entering = [width] + [memory] * (layers - 1)
@@ -107,9 +101,7 @@ class Cell(nn.Module):
         entering: E; 0 when nothing enters.
     """
 
-    def __init__(
-        self, kind: type[nn.GRU] | type[nn.LSTM], width: int, layers: int, dropout: float, entering: int
-    ) -> None:
+    def __init__(self, kind: Kind, width: int, layers: int, dropout: float, entering: int) -> None:
         super().__init__()
         self.rnn = kind(width, width, layers, batch_first=True, dropout=dropout if layers > 1 else 0.0)
         gates = 3 if kind is nn.GRU else 4
