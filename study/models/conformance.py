@@ -21,7 +21,7 @@ from study.attention import Lengths, Whole
 from study.attention.part import Part
 from study.config import Attention as Config
 from study.config import Recurrent, Transformer, experiment_from, plugins
-from study.config.mechanisms import AXES, REACH, SCORE
+from study.config.mechanisms import AXES, REACH, SCORE, Site
 from study.errors import InputError
 from study.models.build import build, construct
 from study.models.layer import Attention
@@ -68,20 +68,17 @@ class Case(NamedTuple):
             CheckFailedError: no model takes it.
         """
         found, refused, fields = [], "", self.fields() | reach
-        for family in (Recurrent, Transformer):
-            sites = family.model_fields["attention"].annotation.model_fields  # type: ignore[union-attr]
-            stands = [site for site in sites if self.axis != "site" or site in self.facts.sites]
-            model = {"family": family.model_fields["family"].default, "width": D, "layers": 1, "dropout": 0.0}
-            if self.axis != "site":
-                model["attention.heads"] = H
-            if self.axis in family.model_fields:
-                model[self.axis] = self.value
-            elif self.axis not in Config.model_fields:
-                continue
-            for some in (stands, ["cross"]):
-                given = {f"attention.{site}.{name}": value for site in some for name, value in fields.items()}
+        stands = self.facts.sites if self.axis == "site" else Site.sites
+        model: dict[str, Any] = {"width": D, "layers": 1, "dropout": 0.0}
+        if self.axis != "site":
+            model["attention.heads"] = H
+        if self.axis not in Config.model_fields:
+            model[self.axis] = self.value
+        for family in ("recurrent", "transformer"):
+            for sites in (stands, ("cross",)):
+                given = {f"attention.{site}.{name}": value for site in sites for name, value in fields.items()}
                 try:
-                    found.append(experiment_from({f"model.{name}": v for name, v in (model | given).items()}).model)
+                    found.append(experiment_from({"model": {"family": family} | model | given}).model)
                     break
                 except InputError as problem:
                     refused = str(problem)
@@ -189,9 +186,7 @@ def gradients(case: Case) -> None:
             if gradient is None:
                 raise CheckFailedError(f"parameter {name} gets no gradient: it is not used, or a step detaches it")
             _must(gradient.isfinite().all(), f"the gradient of {name} is inf or nan")
-            by_head = (
-                gradient.reshape(H, -1).abs().amax(1) if gradient.shape[:1] == (H,) else gradient.abs().max()[None]
-            )
+            by_head = gradient.reshape(H if gradient.shape[:1] == (H,) else 1, -1).abs().amax(1)
             of = f" of head {int(by_head.argmin())}" if len(by_head) > 1 else ""
             _must(by_head.all(), f"the gradient of {name}{of} is 0: the output does not depend on it")
 
