@@ -112,7 +112,6 @@ class Run:
         self.started = time.perf_counter()
         self.experiment, self.folder, self.watch = experiment, folder, watch
         self.hooks, self.ranks = hooks or Hooks(), place or Ranks(experiment.trainer.devices)
-        self.journal = Journal(folder, experiment.training.steps, watch)
         self.interruption = Interruption()
         self.device = device_for(experiment)
         if threads := threads_for(experiment.model.width, experiment.trainer.threads, self.device.type != "cpu"):
@@ -133,7 +132,7 @@ class Run:
 
     def record(self) -> Record:
         """Fit, evaluate, and write everything, the record last."""
-        self.journal.tracker = self.wandb = Tracker(self.experiment, self.folder, self.watch)
+        self.wandb = Tracker(self.experiment, self.folder, self.watch)
         record = None
         try:
             try:
@@ -175,7 +174,7 @@ class Run:
     def _train(self) -> None:
         recipe, checkpoint = self.experiment.training, self.folder / CHECKPOINT
         every = min(recipe.validate_every, recipe.steps)
-        journal = [self.journal] if self.ranks.rank == 0 else []
+        journal = [Journal(self.folder, recipe.steps, self.watch, self.wandb)] if self.ranks.rank == 0 else []
         callbacks = [self.interruption, *journal, Checkpoint(checkpoint, every)]
         own = trainer(recipe, self.device, self.ranks, callbacks, self.folder)
         resume = str(checkpoint) if checkpoint.exists() else None

@@ -118,13 +118,13 @@ class Journal(pl.Callback):
         folder: of the run.
         steps: number of steps of the recipe.
         watch: called with a line of text at every validation.
+        tracker: the run in W&B.
     """
 
     EVERY = 20
-    tracker: Tracker
 
-    def __init__(self, folder: Path, steps: int, watch: Callable[[str], object]) -> None:
-        self.folder, self.steps, self.watch = folder, steps, watch
+    def __init__(self, folder: Path, steps: int, watch: Callable[[str], object], tracker: Tracker) -> None:
+        self.folder, self.steps, self.watch, self.tracker = folder, steps, watch, tracker
         self.reported = 0
         self.norm: torch.Tensor | None = None
         self.trained: tuple[int, float] | None = None
