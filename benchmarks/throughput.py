@@ -121,7 +121,7 @@ def compare(size: str, segments: int, segment: int) -> tuple[float, float, float
     experiment = experiment_from(sizes)
     config, recipe, vocabulary = experiment.model, experiment.training, VOCABULARY[size]
     batches = random_batches(vocabulary, recipe.batch_tokens, segment)
-    tokens = sum(batch.tokens for batch in batches)
+    tokens = sum(int((batch.wanted != PAD).sum()) for batch in batches)
     plain = Plain(vocabulary, config.width, 4, config.layers, 4 * config.width, config.dropout)
     optimiser = torch.optim.Adam(plain.parameters(), recipe.learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
 

@@ -55,11 +55,6 @@ class Batch(NamedTuple):
     given: Tensor
     wanted: Tensor
 
-    @property
-    def tokens(self) -> int:
-        """Target tokens, EOS counted."""
-        return int((self.wanted != PAD).sum())
-
     def to(self, device: torch.device) -> Batch:
         """The batch on a device."""
         return Batch(*(tensor.to(device, non_blocking=True) for tensor in self))
