@@ -6,6 +6,7 @@ has just finished as by `study wandb push`.
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shlex
 import sys
@@ -182,11 +183,8 @@ def preemptible() -> bool:
 
 def installed() -> bool:
     """Return True if W&B is installed. Its folder of local runs, beside which this may run, is no package."""
-    try:
-        from wandb import init  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    found = importlib.util.find_spec("wandb")
+    return found is not None and found.origin is not None
 
 
 def cause(problem: Exception) -> str:
