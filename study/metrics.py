@@ -39,7 +39,6 @@ class Metric:
         bounds: smallest and largest possible value.
         unit: unit of the title: % or nothing.
         decimals: decimals in print.
-        short: name in a narrow column; the key where empty.
         needs: what the corpus must offer. alignment: gold word alignments; attends: gold of encoder self-attention;
             contrasts: minimal pairs; heads: nothing of the corpus, but the run is a pruning, scored on the first test.
         parts: kinds of subsets that have it.
@@ -51,7 +50,6 @@ class Metric:
     bounds: tuple[float, float] = (0.0, 100.0)
     unit: Literal["", "%"] = ""
     decimals: int = 1
-    short: str = ""
     needs: Need | None = None
     parts: tuple[Kind, ...] = ()
 
@@ -78,15 +76,15 @@ _surprise = partial(Metric, goal="minimize", bounds=(0.0, math.inf), decimals=3)
 _heads = partial(Metric, needs="heads")
 _PARTS: tuple[Kind, ...] = ("length", "corpus", "heads")
 METRICS: dict[str, Metric] = {
-    "bleu": Metric("BLEU", "sacreBLEU, cased, 13a, one reference, exponential smoothing.", short="BLEU", parts=_PARTS),
-    "chrf": Metric("chrF", "sacreBLEU, character n-grams up to 6.", short="chrF"),
+    "bleu": Metric("BLEU", "sacreBLEU, cased, 13a, one reference, exponential smoothing.", parts=_PARTS),
+    "chrf": Metric("chrF", "sacreBLEU, character n-grams up to 6."),
     "exact": _share("exact match", "share of translations that equal the reference.", parts=_PARTS),
     "prefix": _share("prefix accuracy", "share of words before the first error, the mean over sentences."),
-    "aer": _error("alignment error rate", "cross-attention as an alignment, against the gold links.", short="AER"),
+    "aer": _error("alignment error rate", "cross-attention as an alignment, against the gold links."),
     "aer_best_head": _error("alignment error rate, best head", "the same of one head, chosen on validation."),
     "aer_floor": _error("alignment error rate, its floor", "of a perfect argmax with one link a target word."),
     "gold_mass": _error("attention mass on gold", "the mean over target words.", goal="maximize"),
-    "nll": _surprise("NLL per sentence", "nats of the reference, forced decoding.", short="NLL", parts=_PARTS[1:]),
+    "nll": _surprise("NLL per sentence", "nats of the reference, forced decoding.", parts=_PARTS[1:]),
     "nll_per_token_by_length": _surprise(
         "NLL per token, by source word",
         "nats per token and word: slope of a sentence's NLL per target token over its source length, by least squares.",
@@ -95,10 +93,7 @@ METRICS: dict[str, Metric] = {
         parts=("corpus",),
     ),
     "nll_calibrated": _surprise(
-        "NLL per sentence, calibrated",
-        "nats, at a temperature fitted on validation.",
-        short="calibrated NLL",
-        parts=("corpus",),
+        "NLL per sentence, calibrated", "nats, at a temperature fitted on validation.", parts=("corpus",)
     ),
     "perplexity": _surprise("perplexity", "exp of the nats per target token.", bounds=(1.0, math.inf), decimals=2),
     "contrast": _share("pronoun pairs right", "both right translations more probable; chance 25.", needs="contrasts"),
