@@ -6,7 +6,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from study.files import parse_json
 from study.records import Record
@@ -30,19 +30,8 @@ FACTS = {"python": "Python", "device": "device", "device_count": "devices", "thr
 """Fields of provenance that change numbers, in words. Older records lack threads and instructions."""
 
 
-class RerunDifference(NamedTuple):
-    """One place in which a rerun differs."""
-
-    where: str
-    before: Any
-    now: Any
-
-    def __str__(self) -> str:
-        return f"{self.where}: {_short(self.before)} before, {_short(self.now)} now"
-
-
-def differences(before: Store, now: Store, identity: str) -> Iterator[RerunDifference]:
-    """Yield the differences of a rerun from its run, in the order in which they arise while it trains.
+def differences(before: Store, now: Store, identity: str) -> Iterator[str]:
+    """Yield a line for each difference of a rerun from its run, in the order in which they arise while it trains.
 
     Compared is all that the first record holds, except times, provenance and W&B: data, sizes of the model, losses, the
     history of validations, the tested step, scores, translations, diagnostics and the attention map. What only the
@@ -73,7 +62,7 @@ def _numbers(store: Store, identity: str, names: list[str]) -> dict[str, Any]:
     return found | {"diagnostics": tree["diagnostics"]}
 
 
-def _differing(where: str, before: Any, now: Any) -> Iterator[RerunDifference]:
+def _differing(where: str, before: Any, now: Any) -> Iterator[str]:
     if isinstance(before, dict) and isinstance(now, dict):
         for name, value in before.items():
             if name not in now and RETIRED.fullmatch(name):
@@ -84,7 +73,7 @@ def _differing(where: str, before: Any, now: Any) -> Iterator[RerunDifference]:
             step = f" (step {old['step']})" if isinstance(old, dict) and "step" in old else ""
             yield from _differing(f"{where}[{number}]{step}", old, new)
     elif type(before) is not type(now) or before != now:
-        yield RerunDifference(where, before, now)
+        yield f"{where}: {_short(before)} before, {_short(now)} now"
 
 
 def _short(value: Any) -> str:

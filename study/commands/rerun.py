@@ -51,7 +51,7 @@ def main(argv: Sequence[str]) -> int:
     if found := list(differences(store, Store(folder.parent), identity)):
         print(f"first difference: {found[0]}")
         if len(found) > 1:
-            print(f"further differences: {len(found) - 1}, such as {found[-1].where}")
+            print(f"further differences: {len(found) - 1}, such as {found[-1]}")
         print(f"likely cause: {cause(record, made)}")
         return 1
     print("equal bit for bit")
