@@ -65,7 +65,7 @@ def deviations(store: Store, one: str) -> Values:
 
     Three or five seeds may agree by chance, and then say nothing of how far another run may be.
     """
-    there = store.scores[store.scores.subset.isna()].merge(store.runs[["id", "corpus"]], on="id")
+    there = store.scores[store.scores.subset.isna()].merge(store.runs[["id", "arm", "corpus"]], on="id")
     corpus = there[there.corpus == there.corpus[there.id == one].iloc[0]]
     arms = corpus.groupby(["arm", "split", "metric"], observed=True).value.std().dropna()
     median, own = arms.groupby(["split", "metric"], observed=True).median(), arms.loc[one.rpartition("-s")[0]]

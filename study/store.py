@@ -41,8 +41,8 @@ REPEATED = ("id", "split", "metric", "subset", "signature", "hypotheses_sha256")
 """Columns whose values are kept once in memory."""
 CORE = ("id", "corpus", "status", "config_hash", "seed", "sha256")
 """Columns of the table of runs that are read to find a run."""
-SCORE = ("id", "arm", "seed", "split", "metric", "subset", "value", "n", "added")
-"""Columns of scores, as they are compared."""
+SCORE = ("id", "split", "metric", "subset", "value", "n")
+"""Columns of the table of scores that are read for all runs."""
 MANIFEST = "manifest.json"
 
 
@@ -228,26 +228,23 @@ class Store:
 
     @cached_property
     def score_table(self) -> pa.Table:
-        """Columns of `scores` as pyarrow has them: names are kept once, so that they take a tenth of the memory.
+        """The table of `scores` as pyarrow has it: names are kept once, so that they take a tenth of the memory.
 
         Raises:
             InputError: the table cannot be read. A working record that cannot be read is left out.
         """
-        return self._scores(("id", "split", "metric", "subset", "value"))
-
-    @property
-    def scores(self) -> pd.DataFrame:
-        """One row a score: id, arm, seed, split, metric, subset (null: the whole split), value, n, added."""
-        read: pd.DataFrame = self._scores(SCORE).to_pandas()
-        return read
-
-    def _scores(self, columns: Sequence[str]) -> pa.Table:
         import pyarrow as pa
 
         if self.published:
-            return self.table(SCORES, columns)
+            return self.table(SCORES, SCORE)
         made = [row for tree in self._trees() for row in rows.score_rows(tree)]
-        return pa.table({name: [row[name] for row in made] for name in columns})
+        return pa.table({name: [row[name] for row in made] for name in SCORE})
+
+    @property
+    def scores(self) -> pd.DataFrame:
+        """One row a score: id, split, metric, subset (null: the whole split), value and n."""
+        read: pd.DataFrame = self.score_table.to_pandas()
+        return read
 
     def score_rows(self, identity: str) -> list[dict[str, Any]]:
         """Return the scores of a run, those that were added after its record too."""
