@@ -383,15 +383,11 @@ class Results:
     def __init__(self, sweep: str, folder: Path) -> None:
         from study.analysis.runs import Runs
         from study.publish.report import compared
-        from study.publish.results import Results as Published
 
         runs = Runs(folder, sweeps_of(folder))
         self._spec = runs.spec(sweep)
         self.name = self._spec.name
         self.folder = folder
-        if store.is_results(folder) and self.name not in (known := Published(folder).manifests):
-            there = ", ".join(known)
-            raise InputError(f"sweep: expected a published sweep ({there}), got {self.name}. Give runs for your own.")
         self._table, self._facets, self.frame = compared(self._spec, runs)
 
     def table(self) -> Table:

@@ -50,13 +50,12 @@ def compared(spec: Spec, runs: Runs) -> Compared:
     from study.analysis.comparison import compare_arms
     from study.publish.results import Results
 
-    found = compare_arms(spec, runs)
     if runs.folder is None or not is_results(runs.folder):
-        return found
+        return compare_arms(spec, runs)
     if spec.name not in (known := Results(runs.folder).manifests):
         there = f"sweep: expected a published sweep ({', '.join(known) or 'none'}), got {spec.name}."
         raise InputError(f"{there} `study publish {spec.path}` publishes it.")
-    published, notes = known[spec.name], []
+    found, published, notes = compare_arms(spec, runs), known[spec.name], list[str]()
     if published.partial:
         notes.append(f"Published in part, with runs missing or failed: {published.partial.reason}.")
     if len(published.code) > 1:
