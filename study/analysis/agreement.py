@@ -11,7 +11,7 @@ would show with the same noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from study.analysis.inference import FEWEST_ARMS, LEVEL, RESAMPLES, Arm, contras
 from study.analysis.labels import arm_words, interval, number
 from study.analysis.runs import Runs, primary
 from study.analysis.tables import Block, Column, Row, Table
-from study.metrics import title
+from study.metrics import decimals, title
 from study.sweep.grid import ARM, expand, text
 from study.sweep.spec import Spec
 
@@ -219,6 +219,19 @@ def compare(runs: Runs, name: str) -> dict[str, Table]:
     return tables
 
 
+def cells(known: Mapping[str, Any]) -> dict[str, str]:
+    """Return the texts of an effect, of a rank correlation or of a predictor, as computed or as read from the CSV."""
+    if "arm" not in known:
+        texts = {"ci": interval(known["low"], known["high"], 2, sign=False)}
+        return texts | {name: number(known[name], 2) for name in ("rho", "ceiling") if name in known}
+    texts = {"arm": arm_words(known["arm"])}
+    for side, digits in (("first", 3), ("second", 3), ("bleu", decimals(BLEU))):
+        if f"{side}_effect" in known:
+            texts[side] = number(known[f"{side}_effect"], digits, sign=True)
+            texts[f"{side} ci"] = interval(known[f"{side}_low"], known[f"{side}_high"], digits)
+    return texts
+
+
 def _effects_table(specs: Sequence[Spec], metrics: Sequence[str], found: Agreement) -> Table:
     notes = [
         "An effect is the mean of an arm minus that of the first arm listed of its family; 95% intervals by Welch's "
@@ -231,11 +244,7 @@ def _effects_table(specs: Sequence[Spec], metrics: Sequence[str], found: Agreeme
         data = SWEEPS[spec.name][0]
         columns += [Column(side, f"{data}: {title(metric)}"), Column(f"{side} ci", f"95% CI, {data}")]
     for row in found.effects:
-        cells = {"arm": arm_words(row["arm"])}
-        for side in SIDES:
-            cells[side] = number(row[f"{side}_effect"], 3, sign=True)
-            cells[f"{side} ci"] = interval(row[f"{side}_low"], row[f"{side}_high"], 3)
-        blocks.setdefault(row["family"], []).append(Row(cells, numbers=row))
+        blocks.setdefault(row["family"], []).append(Row(cells(row), numbers=row))
     listed = [Block(family, rows) for family, rows in blocks.items()]
     return Table(f"{specs[0].name} and {specs[1].name}: effects of the same arms", columns, listed, notes)
 
@@ -244,10 +253,8 @@ def _correlations(specs: Sequence[Spec], metrics: Sequence[str], found: Agreemen
     """Return a row for each rank correlation."""
     rows = []
     for known in found.correlations:
-        cells = {"family": known["family"], "conclusion": CONCLUSIONS[known["conclusion"]]}
-        cells |= {"ci": interval(known["low"], known["high"], 2, sign=False)}
-        cells |= {name: number(known[name], 2) for name in ("rho", "ceiling")}
+        texts = {"family": known["family"], "conclusion": CONCLUSIONS[known["conclusion"]]} | cells(known)
         measured = {"family": known["family"], "first_metric": metrics[0], "second_metric": metrics[1]}
-        rows.append(Row(cells, numbers=measured | known))
+        rows.append(Row(texts, numbers=measured | known))
     heads = (f"{SWEEPS[spec.name][0]}: {title(metric)}" for spec, metric in zip(specs, metrics, strict=True))
     return Block("; ".join(heads), rows)

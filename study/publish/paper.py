@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from study.analysis import agreement
 from study.analysis.labels import interval, mean_sd, number
 from study.claims.table import printed
 from study.config.pruning import TRAINING
@@ -76,20 +77,6 @@ def sweep_cells(row: Mapping[str, str], metric: str) -> dict[str, str]:
     return cells
 
 
-def _pair_cells(row: Mapping[str, str]) -> dict[str, str]:
-    """Return the printed cells of an effect in two sweeps, of a rank correlation, or of a predictor."""
-    known = numbers(row)
-    if "arm" not in known:
-        cells = {"ci": interval(known["low"], known["high"], 2, False)}
-        return cells | {name: number(known[name], 2) for name in ("rho", "ceiling") if name in known}
-    cells = {"arm": arm_words(row["arm"])}
-    for side, digits in (("first", 3), ("second", 3), ("bleu", decimals("test/bleu"))):
-        if f"{side}_effect" in known:
-            cells[side] = number(known[f"{side}_effect"], digits, True)
-            cells[f"{side} ci"] = interval(known[f"{side}_low"], known[f"{side}_high"], digits)
-    return cells
-
-
 def _tables(results: Results, runs: Runs) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield every table that the text reads: its name, and its rows with values and printed cells."""
     contrasts = [{"values": row, "cells": evidence(row)} for row in table(results, "contrasts")]
@@ -100,7 +87,8 @@ def _tables(results: Results, runs: Runs) -> Iterator[tuple[str, list[dict[str, 
         yield stem, [{"values": row, "cells": sweep_cells(row, sweep.metric)} for row in table(results, stem)]
     for kind in ("agreement-*", "correlation-*", "predictions", "hits"):  # effects of the same arms in two sweeps
         for path in sorted((results.root / "tables").glob(f"{kind}.csv")):
-            yield path.stem, [{"values": row, "cells": _pair_cells(row)} for row in table(results, path.stem)]
+            rows = table(results, path.stem)
+            yield path.stem, [{"values": row, "cells": agreement.cells(numbers(row))} for row in rows]
     further: list[dict[str, Any]] = []
     for name, score in FURTHER.items():
         frame = runs.declared(runs.spec(str(results.file(name))), [score])
