@@ -20,7 +20,7 @@ import numpy as np
 from study.analysis.inference import FEWEST_ARMS, LEVEL, RESAMPLES, Arm, contrast, rank_correlation, spearman
 from study.analysis.labels import arm_words, interval, number
 from study.analysis.runs import Runs, primary
-from study.analysis.tables import Block, Column, Row, Table
+from study.analysis.tables import Row, Table
 from study.metrics import decimals, title
 from study.sweep.grid import ARM, expand, text
 from study.sweep.spec import Spec
@@ -211,11 +211,10 @@ def compare(runs: Runs, name: str) -> dict[str, Table]:
     if name == "asymptotes":  # its rules read both scores
         tables[f"agreement-{name}-bleu"] = _effects_table(specs, beside, again)
     if found.correlations:
-        listed = [_correlations(specs, own, found), _correlations(specs, beside, again)]
-        heads = {"family": "family", "rho": "ρ", "ci": "95% CI", "ceiling": "ceiling", "conclusion": "conclusion"}
-        columns = [Column(k, head, "left" if k in ("family", "conclusion") else "right") for k, head in heads.items()]
+        rows = [*_correlations(specs, own, found), *_correlations(specs, beside, again)]
+        columns = {"family": "family", "rho": "ρ", "ci": "95% CI", "ceiling": "ceiling", "conclusion": "conclusion"}
         title_of = f"{' and '.join(PAIRS[name])}: rank correlation of the effects"
-        tables[f"correlation-{name}"] = Table(title_of, columns, listed, [CEILING])
+        tables[f"correlation-{name}"] = Table(title_of, columns, rows, [CEILING])
     return tables
 
 
@@ -239,22 +238,20 @@ def _effects_table(specs: Sequence[Spec], metrics: Sequence[str], found: Agreeme
     ]
     if found.lacking:
         notes.append(f"Left out, because a run has no score: {', '.join(map(arm_words, found.lacking))}.")
-    columns, blocks = [Column("arm", "arm", "left")], dict[str, list[Row]]()
+    columns = {"arm": "arm"}
     for side, spec, metric in zip(SIDES, specs, metrics, strict=True):
         data = SWEEPS[spec.name][0]
-        columns += [Column(side, f"{data}: {title(metric)}"), Column(f"{side} ci", f"95% CI, {data}")]
-    for row in found.effects:
-        blocks.setdefault(row["family"], []).append(Row(cells(row), numbers=row))
-    listed = [Block(family, rows) for family, rows in blocks.items()]
-    return Table(f"{specs[0].name} and {specs[1].name}: effects of the same arms", columns, listed, notes)
+        columns |= {side: f"{data}: {title(metric)}", f"{side} ci": f"95% CI, {data}"}
+    rows = [Row(cells(row), row["family"], numbers=row) for row in found.effects]
+    return Table(f"{specs[0].name} and {specs[1].name}: effects of the same arms", columns, rows, notes)
 
 
-def _correlations(specs: Sequence[Spec], metrics: Sequence[str], found: Agreement) -> Block:
+def _correlations(specs: Sequence[Spec], metrics: Sequence[str], found: Agreement) -> list[Row]:
     """Return a row for each rank correlation."""
+    head = "; ".join(f"{SWEEPS[spec.name][0]}: {title(metric)}" for spec, metric in zip(specs, metrics, strict=True))
     rows = []
     for known in found.correlations:
         texts = {"family": known["family"], "conclusion": CONCLUSIONS[known["conclusion"]]} | cells(known)
         measured = {"family": known["family"], "first_metric": metrics[0], "second_metric": metrics[1]}
-        rows.append(Row(texts, numbers=measured | known))
-    heads = (f"{SWEEPS[spec.name][0]}: {title(metric)}" for spec, metric in zip(specs, metrics, strict=True))
-    return Block("; ".join(heads), rows)
+        rows.append(Row(texts, head, numbers=measured | known))
+    return rows

@@ -11,7 +11,7 @@ from study.analysis import labels
 from study.analysis.inference import FEW, FEWEST, Arm, Test, adjusted, contrast
 from study.analysis.measures import FACTS, Measure
 from study.analysis.runs import HOLES, SCORED, Runs, primary
-from study.analysis.tables import Block, Column, Row, Table
+from study.analysis.tables import Row, Table
 from study.config.pruning import CUTTING
 from study.sweep.spec import Spec
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 MARKS = {"resampled": " §", "within": " ¶", "exact": " ‡"}
 """Test ↦ its mark behind an estimate, if it is not Welch's."""
-PRUNED = {"curve": Column("freed", "number free"), "best_head": Column("with_one_head", "BLEU, one head a layer")}
-"""Question of a pruning ↦ the last column of its table."""
+PRUNED = {"curve": ("freed", "number free"), "best_head": ("with_one_head", "BLEU, one head a layer")}
+"""Question of a pruning ↦ the last column of its table, and its heading."""
 PRUNING_SCORES = {"curve": ("free", "area"), "each_head": ("needed", "harmful")}
 """Question ↦ the scores of its answer that a table shows."""
 RULES = {
@@ -39,6 +39,7 @@ class Facet:
     """One corpus and family: its cells, its arms in the order of the sweep, and the tests arm − baseline.
 
     Attributes:
+        base: the arm that the others are compared with.
         tests: arm ↦ its test, adjusted over all arms but the baseline.
     """
 
@@ -46,13 +47,8 @@ class Facet:
     metric: str
     rows: pd.DataFrame
     arms: tuple[Arm, ...]
-    baseline: str
+    base: Arm
     tests: dict[str, Test]
-
-    @property
-    def base(self) -> Arm:
-        """The arm that the others are compared with."""
-        return next(arm for arm in self.arms if arm.label == self.baseline)
 
 
 class Compared(NamedTuple):
@@ -88,7 +84,7 @@ def facet_of(name: str, metric: str, rows: pd.DataFrame, arms: tuple[Arm, ...], 
     tests = adjusted([contrast([(1.0, arm), (-1.0, base)]) for arm in others])
     if base.holes or not base.values:
         tests = [Test("no baseline") for _ in others]
-    return Facet(name, metric, rows, arms, baseline, {a.label: t for a, t in zip(others, tests, strict=True)})
+    return Facet(name, metric, rows, arms, base, {a.label: t for a, t in zip(others, tests, strict=True)})
 
 
 def questions(spec: Spec) -> tuple[str, ...]:
@@ -121,21 +117,16 @@ def has_bleu(spec: Spec, facet: str) -> bool:
 def _table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
     """Return the main table: every declared arm, what ran of it, its scores and its difference to the baseline."""
     scores, asked, delta = shown_metrics(spec), questions(spec), metrics.title(primary(spec), unit=False)
-    differences = [Column("difference", f"Δ {delta}"), Column("interval", "95% CI"), Column("holm", "Holm p")]
-    trained = [Column("entropy", "entropy"), Column("tokens_per_second", "tokens / s")]
-    columns = [
-        Column("arm", "arm", "left"),
-        Column("n", "runs"),
-        *(Column(name, metrics.title(name)) for name in scores),
-        *differences * compares(spec),
-        *([PRUNED[name] for name in asked if name in PRUNED] if asked else trained),
-    ]
-    blocks = []
+    trained = {"entropy": "entropy", "tokens_per_second": "tokens / s"}
+    columns = {"arm": "arm", "n": "runs"} | {name: metrics.title(name) for name in scores}
+    if compares(spec):
+        columns |= {"difference": f"Δ {delta}", "interval": "95% CI", "holm": "Holm p"}
+    columns |= dict(PRUNED[name] for name in asked if name in PRUNED) if asked else trained
+    rows: list[Row] = []
     for facet in facets:
         blank = {name: "" for name in scores if name.endswith("/bleu") and not has_bleu(spec, facet.name)}
-        rows = [_row(facet, arm, scores, bool(asked), blank) for arm in facet.arms]
-        blocks.append(Block(labels.arm_words(facet.name), rows))
-    return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, blocks, list(_notes(spec, frame, facets)))
+        rows += [_row(facet, arm, scores, bool(asked), blank) for arm in facet.arms]
+    return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, rows, list(_notes(spec, frame, facets)))
 
 
 def _row(facet: Facet, arm: Arm, scores: Sequence[str], pruned: bool, blank: dict[str, str]) -> Row:
@@ -165,7 +156,8 @@ def _row(facet: Facet, arm: Arm, scores: Sequence[str], pruned: bool, blank: dic
     cells["freed"] = freed if rows["freed"].notna().any() else labels.NOTHING
     for name, decimals in {"with_one_head": 1, "entropy": 2, "tokens_per_second": 0}.items():
         cells[name] = labels.number(means[name], decimals)
-    return Row(cells, frozenset({"difference", "interval", "holm"} if test.significant else ()), numbers, arm.runs)
+    bold: frozenset[str] = frozenset({"difference", "interval", "holm"} if test.significant else ())
+    return Row(cells, labels.arm_words(facet.name), bold, numbers, arm.runs)
 
 
 def _score(rows: pd.DataFrame, name: str) -> str:

@@ -6,8 +6,9 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from study.errors import shown
 from study.files import write
@@ -20,15 +21,8 @@ DECIMALS = 4
 P_VALUES = ("p", "holm", "false_discovery")
 DIGITS = 3
 """Columns of p values keep so many significant digits instead, and with them their exponents."""
-
-
-@dataclass(frozen=True)
-class Column:
-    """One column: the key of its cells, its heading and the side on which it lines up. Texts on the left may fold."""
-
-    key: str
-    head: str
-    align: Literal["left", "right"] = "right"
+LEFT = ("arm", "family", "conclusion")
+"""Columns of texts. They line up on the left and may fold; others line up on the right."""
 
 
 @dataclass(frozen=True)
@@ -36,30 +30,29 @@ class Row:
     """One row: texts by column key, which of them are bold, the unrounded numbers for the CSV, and the runs behind.
 
     Attributes:
+        block: heading of the rows with which it stands together; may be empty.
         runs: ids of the runs that the row is computed from.
     """
 
     cells: Mapping[str, str]
+    block: str = ""
     bold: frozenset[str] = frozenset()
     numbers: Mapping[str, Any] = field(default_factory=dict)
     runs: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
-class Block:
-    """Rows that belong together, and their heading, which may be empty."""
-
-    head: str
-    rows: Sequence[Row]
-
-
-@dataclass(frozen=True)
 class Table:
-    """A formatted table. Notes are what a reader must know to read it, and are part of every rendering."""
+    """A formatted table. Notes are what a reader must know to read it, and are part of every rendering.
+
+    Attributes:
+        columns: key of the cells ↦ heading.
+        rows: those of one block stand one after another.
+    """
 
     title: str
-    columns: Sequence[Column]
-    blocks: Sequence[Block]
+    columns: Mapping[str, str]
+    rows: Sequence[Row]
     notes: Sequence[str] = ()
 
     def write(self, folder: Path, stem: str = "table") -> list[Path]:
@@ -68,11 +61,6 @@ class Table:
         for path, text in texts.items():
             write(path, text)
         return list(texts)
-
-    @property
-    def rows(self) -> list[Row]:
-        """The rows of all blocks."""
-        return [row for block in self.blocks for row in block.rows]
 
     @cached_property
     def frame(self) -> pd.DataFrame:
@@ -89,16 +77,16 @@ class Table:
         """Return a GitHub table per block, notes below. A notebook shows it."""
         import pandas as pd
 
-        keys, heads = zip(*((column.key, escaped(column.head)) for column in self.columns), strict=True)
-        right = [escaped(column.head) for column in self.columns if column.align == "right"]
+        heads = {key: escaped(head) for key, head in self.columns.items()}
+        right = [head for key, head in heads.items() if key not in LEFT]
         lines = [f"**{self.title}**"]
-        for block in self.blocks:
+        for block, rows in groupby(self.rows, lambda row: row.block):
             texts = [
-                ["**" * (key in row.bold) + escaped(row.cells[key]) + "**" * (key in row.bold) for key in keys]
-                for row in block.rows
+                ["**" * (key in row.bold) + escaped(row.cells[key]) + "**" * (key in row.bold) for key in heads]
+                for row in rows
             ]
-            lines += ["", f"*{escaped(block.head)}*"] if block.head else []
-            lines += ["", markdown(pd.DataFrame(texts, columns=heads), right)]
+            lines += ["", f"*{escaped(block)}*"] if block else []
+            lines += ["", markdown(pd.DataFrame(texts, columns=list(heads.values())), right)]
         return "\n".join([*lines, *(f"\n{escaped(note)}" for note in self.notes)]) + "\n"
 
     _repr_markdown_ = markdown
@@ -111,15 +99,15 @@ class Table:
         from rich.text import Text
 
         grid = Grid(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0), pad_edge=False)
-        for column in self.columns:
-            words = [*column.head.split(), *(row.cells[column.key] for row in self.rows)]
-            least = max(map(len, words)) if column.align == "right" else None
-            grid.add_column(column.head, justify=column.align, width=least, overflow="fold")
-        for block in self.blocks:
-            if block.head:
-                grid.add_row(Text(f"\n{shown(block.head)}", style="italic"))
-            for row in block.rows:
-                cells = {column.key: shown(row.cells[column.key]) for column in self.columns}
+        for key, head in self.columns.items():
+            words = [*head.split(), *(row.cells[key] for row in self.rows)]
+            least = None if key in LEFT else max(map(len, words))
+            grid.add_column(head, justify="left" if key in LEFT else "right", width=least, overflow="fold")
+        for block, rows in groupby(self.rows, lambda row: row.block):
+            if block:
+                grid.add_row(Text(f"\n{shown(block)}", style="italic"))
+            for row in rows:
+                cells = {key: shown(row.cells[key]) for key in self.columns}
                 grid.add_row(*(Text(text, "bold" if key in row.bold else "") for key, text in cells.items()))
         console = Console(highlight=False)
         if not console.is_terminal:

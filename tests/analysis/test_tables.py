@@ -12,7 +12,7 @@ from study.analysis import labels
 from study.analysis.comparison import compare_arms
 from study.analysis.figures.sweep import points
 from study.analysis.runs import Runs
-from study.analysis.tables import Block, Column, Row, Table
+from study.analysis.tables import Row, Table
 from study.errors import InputError
 from study.publish.report import report_sweep
 from study.records import Score
@@ -59,12 +59,12 @@ def test_the_numbers_of_a_row_by_hand(three):
 
 
 def test_every_hole_is_a_row_and_no_average_hides_one(tiny):
-    assert {row.cells["n"] for row in report(tiny).table.blocks[0].rows} == {"0 of 2, 2 missing"}
+    assert {row.cells["n"] for row in report(tiny).table.rows} == {"0 of 2, 2 missing"}
     tiny.complete()
     tiny.write("bilinear", 2, 76.0, status="failed", error="out of memory")
     table, facets, frame = report(tiny)
     assert list(frame["state"]) == ["finished", "finished", "finished", "failed"]
-    cells = table.blocks[0].rows[1].cells
+    cells = table.rows[1].cells
     assert [cells[key] for key in ("n", "test/exact")] == ["1 of 2, 1 failed", "70.0 (n 1)"]
     assert (cells["difference"], cells["interval"]) == ("", "missing runs")
     assert any("out of memory" in note for note in table.notes)
@@ -76,7 +76,7 @@ def test_every_hole_is_a_row_and_no_average_hides_one(tiny):
     folder = tiny.runs / tiny.cells["score=bilinear", 2].id
     (folder / "record.json").unlink()
     (folder / "history.jsonl").touch()
-    cells = report(tiny).table.blocks[0].rows[1].cells
+    cells = report(tiny).table.rows[1].cells
     assert [cells[key] for key in ("n", "test/exact")] == ["0 of 2, 1 diverged, 1 started", "–"]
 
 
@@ -84,9 +84,9 @@ def test_a_score_that_is_null_in_a_finished_run_leaves_its_arm_without_a_mean(ti
     tiny.complete()
     nothing = [Score(split="test", metric="exact", value=None, n=50)]
     tiny.write("bilinear", 2, 0.0, scores=nothing)
-    assert report(tiny).table.blocks[0].rows[1].cells["interval"] == "no value"
+    assert report(tiny).table.rows[1].cells["interval"] == "no value"
     tiny.write("dot", 1, 0.0, scores=nothing)
-    assert report(tiny).table.blocks[0].rows[1].cells["interval"] == "no baseline"
+    assert report(tiny).table.rows[1].cells["interval"] == "no baseline"
 
 
 def test_published_records_read_like_working_ones_and_show_the_runs_that_are_not_published(tiny, tmp_path):
@@ -149,5 +149,5 @@ def test_numbers_as_texts():
     assert [labels.p_value(p) for p in (2.6e-17, 0.0004, 0.0126, 1.0)] == ["3e-17", "4e-4", ".013", "1.000"]
     assert [labels.p_value(p) for p in (0.0, None)] == ["<1e-300", "–"]
     row = Row({"holm": labels.p_value(3.14e-8)}, numbers={"holm": 3.14159e-8})
-    table = Table("x", [Column("holm", "Holm p")], [Block("", [row, Row({"holm": "–"}, numbers={"holm": None})])])
+    table = Table("x", {"holm": "Holm p"}, [row, Row({"holm": "–"}, numbers={"holm": None})])
     assert table.csv() == 'holm\n3.14e-08\n""\n', "p keeps its exponent"
