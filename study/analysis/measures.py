@@ -35,11 +35,6 @@ class Measure:
             return f"heads that cost more than {self.costing:g} {name}"
         return name
 
-    @property
-    def decimals(self) -> int:
-        """Number of decimals in print."""
-        return metrics.decimals(self.metric)
-
     def of(self, values: Mapping[str | None, float | None]) -> float | None:
         """Return the number from the values of its score by subset; None if it means nothing in this run.
 

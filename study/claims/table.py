@@ -137,7 +137,7 @@ def numbers(row: Finding) -> dict[str, Any]:
         test, margin = replace(test.mapped(math.exp), se=None, detectable=detectable), math.exp(margin or 0.0)
     noise, other = row.noise, row.second
     both, one, none = (noise.shares if noise and noise.shares else None) or (None, None, None)
-    decimals = 2 if row.contrast.statistic in ("band", "ratio", "correlation") else row.measure.decimals
+    decimals = 2 if row.contrast.statistic in ("band", "ratio", "correlation") else metrics.decimals(row.measure.metric)
     needed = row.needed if verdicts.stance(row) == 0 else None
     return {
         "id": claim.id, "slug": claim.slug, "type": question.type, "corpus": row.corpus, "family": row.family,

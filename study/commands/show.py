@@ -92,11 +92,9 @@ def _corpus(args: Namespace) -> None:
         | {f"{side} words": mean_words(getattr(pair, side) for pair in pairs) for side in ("source", "target")}
         for name, pairs in corpus.splits.items()
     ]
-    shown = []
+    say(f"{corpus.name}: {' → '.join(corpus.languages)}", *table_lines(sizes))
     for line, pair in enumerate(corpus.splits[split][:PAIRS], 1):
         source, target = ([form for form, _, _ in words(text)] for text in (pair.source, pair.target))
         links = [f"{source[s]}{'–' if sure else '?'}{target[t]}" for s, t, sure in pair.alignment or ()]
-        shown.append({"split": split, "line": line, "source": pair.source, "target": pair.target, "gold": links})
-    say(f"{corpus.name}: {' → '.join(corpus.languages)}", *table_lines(sizes))
-    for row in shown:
+        row = {"split": split, "line": line, "source": pair.source, "target": pair.target, "gold": links}
         say("", *record_lines(row))
