@@ -20,11 +20,12 @@ WHOLE = ("step", "tokens")
 """Values of a validation that are whole numbers."""
 CURVE, CURVE_PREFIX = "training.jsonl", "train/"
 """File of a run with a line for every 20 steps, and how the names of its values begin."""
-HYPOTHESES, STATISTICS, NLL = ".hyp.txt", ".bleu.tsv", ".nll.txt"
+HYPOTHESES, NLL = ".hyp.txt", ".nll.txt"
 """Files of a run with a line for each sentence of a split."""
-COUNTS = ("source_words", "exact", "sys_len", "ref_len", "correct1", "correct2", "correct3", "correct4")
-FILES = {HYPOTHESES: ("translation",), NLL: ("nll",), STATISTICS: COUNTS}
+FILES = {HYPOTHESES: "translation", NLL: "nll"}
 """Their columns in the table of sentences."""
+COUNTS = ("source_words", "exact", "sys_len", "ref_len", "correct1", "correct2", "correct3", "correct4")
+"""Further columns, as `study.scoring.counts` computes them."""
 SCORED = ("split", "metric", "subset", "value", "n", "signature", "hypotheses", "hypotheses_sha256")
 """Fields of a score, each a column."""
 
@@ -119,35 +120,26 @@ def compact(tree: Any) -> str:
     return json.dumps(tree, sort_keys=True, ensure_ascii=False, allow_nan=False)
 
 
-def sentence_columns(contents: Mapping[str, bytes], exact: Sequence[bool] | None = None) -> dict[str, list[Any]]:
+def sentence_columns(contents: Mapping[str, bytes], counts: Mapping[str, Sequence[int]]) -> dict[str, list[Any]]:
     """Return the columns of a run's sentences of one split; a shorter column is filled with None.
 
     Args:
         contents: the files, by their ending.
-        exact: which translations are the references; None where statistics say so, or nobody knows.
+        counts: the columns of counts that are kept.
     """
-    columns: dict[str, list[Any]] = {"exact": list(exact)} if exact is not None else {}
+    columns: dict[str, list[Any]] = {name: list(values) for name, values in counts.items()}
     for ending, content in contents.items():
         lines = content.decode("utf-8").split("\n")[:-1]
-        if ending == STATISTICS:
-            values = [[int(number) for number in line.split("\t")] for line in lines[1:]]
-            columns |= {name: list(column) for name, column in zip(COUNTS, zip(*values, strict=True), strict=True)}
-            columns["exact"] = [bool(one) for one in columns["exact"]]
-        else:
-            columns[FILES[ending][0]] = [float(line) for line in lines] if ending == NLL else lines
+        columns[FILES[ending]] = [float(line) for line in lines] if ending == NLL else lines
     longest = max(map(len, columns.values()), default=0)
     found = {name: columns.get(name, []) for name in ("translation", "nll", *COUNTS)}
     return {name: values + [None] * (longest - len(values)) for name, values in found.items()}
 
 
-def file_of(ending: str, columns: Sequence[Sequence[Any]]) -> bytes | None:
-    """Return the file with these columns, as training or publishing wrote it; None if no sentence has them all."""
-    lines = [line for line in zip(*columns, strict=True) if None not in line]
-    if not lines:
-        return None
-    shown = {NLL: "{:.7g}".format, STATISTICS: lambda value: str(int(value))}.get(ending, str)
-    head = "\t".join(COUNTS) + "\n" if ending == STATISTICS else ""
-    return (head + "".join("\t".join(map(shown, line)) + "\n" for line in lines)).encode()
+def file_of(ending: str, values: Sequence[Any]) -> bytes | None:
+    """Return the file with a value for each sentence, as training wrote it; None if no sentence has one."""
+    lines = [f"{value:.7g}" if ending == NLL else value for value in values if value is not None]
+    return "".join(f"{line}\n" for line in lines).encode() or None
 
 
 def curve_file(found: Iterable[Mapping[str, Any]]) -> bytes | None:

@@ -169,6 +169,15 @@ class Store:
         except UnicodeDecodeError as problem:
             raise InputError(f"{where}: expected UTF-8, got another byte at {problem.start}. Restore it.") from None
 
+    def counts(self, identity: str, split: str) -> list[tuple[int, ...]]:
+        """Return the counts of each sentence of a split (`rows.COUNTS`); empty if they are not published.
+
+        Raises:
+            InputError: the table cannot be read.
+        """
+        columns = self._lines(identity, split, rows.COUNTS) if self.published else []
+        return [line for line in zip(*columns, strict=True) if None not in line]
+
     def attention(self, identity: str) -> dict[str, Any] | None:
         """The attention map of a run: source, target, weights (target × source), gold links; None if there is none.
 
@@ -316,7 +325,8 @@ class Store:
     def _published(self, identity: str, name: str) -> bytes | None:
         """Return a file of a published run, made from the rows of a table."""
         if kind := next((kind for kind in rows.FILES if name.endswith(kind)), None):
-            return rows.file_of(kind, self._lines(identity, name.removesuffix(kind), rows.FILES[kind]))
+            (values,) = self._lines(identity, name.removesuffix(kind), (rows.FILES[kind],))
+            return rows.file_of(kind, values)
         if name == CURVE:
             return rows.curve_file(self._rows(CURVES, identity))
         return "".join(row["content"] for row in self._rows(MAPS, identity) if row["file"] == name).encode() or None

@@ -11,6 +11,7 @@ from study import files, records
 from study.errors import InputError
 from study.publish import tables
 from study.records import Record, Score
+from study.rows import COUNTS
 from study.store import Store
 
 FILES = ("test.hyp.txt", "test.nll.txt", "attention.json")
@@ -51,7 +52,7 @@ def published(working, tmp_path):
     """The same two runs in tables, added one after the other, the later one first."""
     for identity in reversed(working.ids()):
         files = {name: working.content(identity, name) for name in FILES}
-        run = tables.NewRun(json.loads(working.text(identity)), files, {"test": [False, False, True]})
+        run = tables.NewRun(json.loads(working.text(identity)), files, {"test": {"exact": [False, False, True]}})
         tables.add(tmp_path / "published", [run], {"one": {identity: f"arm of {identity}"}})
     return Store(tmp_path / "published")
 
@@ -94,12 +95,13 @@ def test_all_files_of_a_run_come_back_as_they_were_written(published, history):
     one = record(3, history=history, scores=[Score(split="test", metric="bleu", value=1.0, n=2)])
     curve = b'{"step": 20, "train/loss": 2.5, "train/lr": 0.001}\n{"step": 40, "train/loss": 2.25, "train/lr": 0.002}\n'
     maps = b'{"step": 4, "weights": [[1.0]]}\n{"step": 8, "weights": [[0.5]]}\n'
-    counts = b"source_words\texact\tsys_len\tref_len\tcorrect1\tcorrect2\tcorrect3\tcorrect4\n2\t1\t3\t3\t3\t2\t1\t0\n"
-    files = {"training.jsonl": curve, "maps.jsonl": maps, "test.hyp.txt": b"a b\n", "test.bleu.tsv": counts}
-    tables.add(published.folder, [tables.NewRun(json.loads(records.dumps(one)), files)], {})
+    files = {"training.jsonl": curve, "maps.jsonl": maps, "test.hyp.txt": b"a b\n"}
+    counts = {name: [number] for name, number in zip(COUNTS, (2, True, 3, 3, 3, 2, 1, 0), strict=True)}
+    tables.add(published.folder, [tables.NewRun(json.loads(records.dumps(one)), files, {"test": counts})], {})
     store = Store(published.folder)
     assert store.text(one.id) == records.dumps(one)
     assert {name: store.content(one.id, name) for name in files} == files
+    assert store.counts(one.id, "test") == [(2, 1, 3, 3, 3, 2, 1, 0)]
     assert store.frame("maps.parquet", ["id", "file", "step"]).query("id == @one.id").step.tolist() == [4, 8]
     assert store.curves.query("name == 'train/loss'").value.tolist() == [2.5, 2.25]
 

@@ -20,7 +20,7 @@ from study import files, metrics, scoring
 from study.analysis.inference import SentenceNoise, sentence_variance
 from study.config import experiment_from
 from study.corpora import Pair
-from study.rows import HYPOTHESES, NLL, STATISTICS
+from study.rows import HYPOTHESES, NLL
 from study.store import Store
 
 if TYPE_CHECKING:
@@ -141,12 +141,11 @@ def _values(store: Store, run: str, split: str, score: str, pairs: list[Pair]) -
     if score == "accuracy":  # words of the reference that the translation has at the same place
         both = zip(store.hypotheses(run, split), pairs, strict=True) if pairs else ()
         return [100.0 * sum(map(eq, scoring.forms(text), scoring.forms(pair.target))) for text, pair in both]
-    stored = (store.content(run, f"{split}{STATISTICS}") or b"").decode().splitlines()[1:]
-    counts = np.array([line.split("\t") for line in stored], dtype=float)
-    if score == "exact" and not stored and pairs:
+    counts = np.array(store.counts(run, split), dtype=float)
+    if score == "exact" and not len(counts) and pairs:
         both = zip(store.hypotheses(run, split), pairs, strict=True)
         return [100.0 * (text.strip() == pair.target.strip()) for text, pair in both]
-    if not stored and pairs:
+    if not len(counts) and pairs:
         counts = np.array(scoring.counts(store.hypotheses(run, split), pairs), dtype=float)
     if not len(counts):
         return []

@@ -28,7 +28,7 @@ from study.config import Data, Experiment, config_hash, experiment_id
 from study.corpora import Corpus
 from study.errors import InputError
 from study.records import Record, Score
-from study.rows import HYPOTHESES, NLL, STATISTICS, file_of
+from study.rows import HYPOTHESES, NLL
 from study.scoring import counts, score_nll, score_split
 from study.store import VALIDATIONS, Store, sha256
 from study.sweep import signals
@@ -129,7 +129,7 @@ def _facts(store: Store, identity: str) -> Iterator[tuple[str, Any, Any]]:
         yield f"scores.{split}.hypotheses_sha256", digests, "no file" if content is None else {sha256(content)}
         if corpus and content:
             yield from _rescored(store, identity, split, corpus, experiment.data)
-        elif stored := store.content(identity, f"{split}{STATISTICS}"):
+        elif stored := store.counts(identity, split):
             yield from _apart(_summed(record, split, stored))
     yield from _apart(_equations(record, experiment.pruning is not None))
     for name, digest in record.per_sentence.items():
@@ -148,9 +148,8 @@ def _rescored(store: Store, identity: str, split: str, corpus: Corpus, data: Dat
     ours = {(row["metric"], row["subset"]): (row["value"], row["n"], row["signature"]) for row in rows}
     for key in {**ours, **theirs}:
         yield ".".join(("scores", split, *filter(None, key))), theirs.get(key, "no score"), ours.get(key, "no score")
-    stored = store.content(identity, f"{split}{STATISTICS}")
-    if stored is not None and stored != file_of(STATISTICS, list(zip(*counts(lines, pairs), strict=True))):
-        yield f"{split}{STATISTICS}", "the counts of the translations", "others"
+    if (stored := store.counts(identity, split)) and stored != counts(lines, pairs):
+        yield f"counts of {split}", "those of the translations", "others"
 
 
 def _means(
@@ -168,9 +167,9 @@ def _means(
         yield name, one.value, theirs.get((one.metric, one.subset))
 
 
-def _summed(record: Record, split: str, stored: bytes) -> Iterator[tuple[str, Any, Any]]:
+def _summed(record: Record, split: str, stored: Sequence[tuple[int, ...]]) -> Iterator[tuple[str, Any, Any]]:
     """Yield the scores that the stored counts of a split give, whose references are not at hand."""
-    table = np.loadtxt(stored.decode().splitlines()[1:], dtype=int, ndmin=2)
+    table = np.array(stored, dtype=int)
     _, exact, words, reference, *right = table.sum(axis=0).tolist()
     total = [int(np.clip(table[:, 2] - n, 0, None).sum()) for n in range(4)]
     bleu = BLEU.compute_bleu(right, total, words, reference, "exp").score

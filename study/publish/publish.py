@@ -25,7 +25,7 @@ from pathlib import Path
 
 from filelock import lock_descriptor
 
-from study import files, rows, scoring
+from study import files, scoring
 from study.analysis.runs import differences
 from study.config import Experiment, plugins
 from study.config.overrides import flat
@@ -36,7 +36,7 @@ from study.publish.evidence import corpus_of, examine_all, hypothesis_files
 from study.publish.results import Code, Partial, PublishedSweep, Results, write_manifest
 from study.publish.tables import NewRun
 from study.records import Record
-from study.rows import CURVE, HYPOTHESES, STATISTICS
+from study.rows import COUNTS, CURVE, HYPOTHESES
 from study.store import ATTENTION, SENTENCES, VALIDATIONS, Store
 from study.sweep.spec import Spec
 
@@ -176,21 +176,21 @@ def _code(made: Iterable[Record], states: Mapping[str, str | None]) -> list[Code
 
 
 def _new(identity: str, source: Store) -> NewRun:
-    """Return a run to write, with counts for references that are not shipped."""
+    """Return a run to write, with all counts if its references are not shipped."""
     record = source.record(identity)
     named = (*record.per_sentence, *hypothesis_files(record), ATTENTION, CURVE, VALIDATIONS)
     contents = {name: content for name in named if (content := source.content(identity, name)) is not None}
-    corpus, exact = corpus_of(record), {}
+    corpus, counts = corpus_of(record), dict[str, dict[str, list[int]]]()
     shipped = Experiment.model_validate(record.config | {"seed": record.seed}).data.shipped
     for name in hypothesis_files(record):
         if corpus is None:
             break
         split = name.removesuffix(HYPOTHESES)
-        counts = scoring.counts(contents[name].decode().split("\n")[:-1], corpus.splits[split])
-        exact[split] = [bool(count[1]) for count in counts]
-        if not shipped and (content := rows.file_of(STATISTICS, list(zip(*counts, strict=True)))):
-            contents[split + STATISTICS] = content
-    return NewRun(json.loads(source.text(identity)), contents, exact)
+        found = scoring.counts(contents[name].decode().split("\n")[:-1], corpus.splits[split])
+        columns = {key: list(values) for key, values in zip(COUNTS, zip(*found, strict=True), strict=True)}
+        exact: dict[str, list[int]] = {"exact": [bool(one) for one in columns["exact"]]}
+        counts[split] = exact if shipped else columns | exact
+    return NewRun(json.loads(source.text(identity)), contents, counts)
 
 
 class Checkout:

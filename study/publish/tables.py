@@ -60,9 +60,9 @@ class NewRun:
     tree: Tree
     """Its record as plain data."""
     files: Mapping[str, bytes] = field(default_factory=dict)
-    """The files beside it by name; statistics of sentences too."""
-    exact: Mapping[str, Sequence[bool]] = field(default_factory=dict)
-    """Split ↦ which translations are the references."""
+    """The files beside it by name."""
+    counts: Mapping[str, Mapping[str, Sequence[int]]] = field(default_factory=dict)
+    """Split ↦ columns of `rows.COUNTS`: all of them, or which translations are the references."""
 
 
 def add(folder: Path, new: Sequence[NewRun], arms: Mapping[str, Mapping[str, str]]) -> None:
@@ -164,7 +164,7 @@ def _write_sentences(path: Path, known: Collection[str], new: Sequence[NewRun]) 
     for one in new:
         for split in {name.removesuffix(ending) for name in one.files for ending in FILES if name.endswith(ending)}:
             contents = {ending: one.files[split + ending] for ending in FILES if split + ending in one.files}
-            columns = rows.sentence_columns(contents, one.exact.get(split))
+            columns = rows.sentence_columns(contents, one.counts.get(split, {}))
             size = len(columns["translation"])
             columns |= {"split": [split] * size, "sentence": list(range(size)), "id": [one.tree["id"]] * size}
             tables.append(pa.table(columns, schema=SENTENCE_SCHEMA))

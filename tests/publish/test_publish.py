@@ -35,7 +35,7 @@ def test_a_whole_sweep_is_published_once(lab):
     store = Store(lab.results.root)
     assert store.ids() == sorted(lab.ids)
     assert store.text(lab.ids[0]).encode() == lab.path(0).read_bytes()
-    assert store.content(lab.ids[0], "test.bleu.tsv") is None  # the references are shipped
+    assert store.counts(lab.ids[0], "test") == []  # the references are shipped
     sentences = store.frame("sentences/grammar.parquet", ["id", "split", "exact"])
     wrong = sentences[~sentences.exact.astype(bool) & (sentences.split == "test")]
     assert wrong.id.value_counts().reindex(lab.ids, fill_value=0).tolist() == [0, 1, 2, 3]

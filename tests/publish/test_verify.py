@@ -250,4 +250,4 @@ def test_without_references_stored_counts_give_bleu(monkeypatch, tmp_path):
     evidence._corpus.cache_clear()
     if Multi30k().at_hand():
         found = "\n".join(evidence.examine(Store(tmp_path), identity))
-        assert "valid.bleu.tsv: expected the counts of the translations, got others" in found
+        assert "counts of valid: expected those of the translations, got others" in found
