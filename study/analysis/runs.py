@@ -119,16 +119,6 @@ class Runs:
         self._arms: dict[Path, list[ArmRuns]] = {}
         self._scored: dict[tuple[str, str], dict[str, Parts]] = {}
 
-    @cached_property
-    def table(self) -> pd.DataFrame:
-        """One row for each run with a record, declared or not, by id; see `Store.runs`.
-
-        Raises:
-            InputError: a record cannot be read.
-        """
-        assert self.store is not None
-        return self.store.runs.set_index("id", drop=False)
-
     def spec(self, name: str, beside: Path = Path()) -> Spec:
         """Return a sweep by the name of its file, or by a path relative to the folder `beside`.
 

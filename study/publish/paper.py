@@ -137,7 +137,7 @@ def build(results: Results, runs: Runs, target: Path | None = None) -> list[Path
     import typst
 
     maps = {run: json.loads(results.store.content(run, "maps.json") or b"null") for run in DRAWN}
-    study = facts(runs.table) | {"root_hash": results.root_hash, "maps": maps}
+    study = facts(results.store.runs) | {"root_hash": results.root_hash, "maps": maps}
     study["tables"] = dict(_tables(results, runs))
     try:
         # Without tags, which double the size: every cell of every table would be an object.

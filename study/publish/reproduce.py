@@ -86,7 +86,7 @@ def figures(inputs: Inputs) -> list[Path]:
 STEPS: dict[str, Callable[[Inputs], list[Path]]] = {
     "tables": tables,
     "figures": figures,
-    "readme": lambda inputs: documents.update(inputs.results, inputs.runs.table),
+    "readme": lambda inputs: documents.update(inputs.results, inputs.results.store.runs),
     "paper": lambda inputs: paper.build(inputs.results, inputs.runs),  # last, because it prints the root hash
 }
 
