@@ -36,12 +36,10 @@ def main(argv: Sequence[str]) -> int:
     """
     parser = Parser(prog="study tune", description=__doc__)
     parser.add_argument("file", **SHARED["sweep"])
-    which = "parameter whose values are the arms (default: arm; without it, there is one arm)"
-    parser.add_argument("--arms", metavar="FIELD", default="arm", help=which)
     sweep.add_local(parser)
     parser.set_defaults(engine="local", asked=None, only=None, seeds=None, unpublished=None)
     args = parser.parse_args(argv)
-    found = search.load(sweep_file(args.file), args.arms)
+    found = search.load(sweep_file(args.file))
 
     def report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
         rows = [{"arm": text(arm), **_row(found, cells, out)} for arm, cells in found.arms.items()]

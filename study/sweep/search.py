@@ -1,8 +1,8 @@
 """A search: a W&B sweep file with `method: random` or `grid` in which every arm gets the same settings.
 
-Arms are the values of one parameter, settings the values of all others. Setting number k of a random search draws each
-field from its name and k. So a stopped search continues, and another arm or a larger `run_cap` keeps the runs that are
-there. `run_cap` limits the runs of all arms together.
+Arms are the values of the parameter `arm`, settings the values of all others. Setting number k of a random search draws
+each field from its name and k. So a stopped search continues, and another arm or a larger `run_cap` keeps the runs that
+are there. `run_cap` limits the runs of all arms together.
 """
 
 from __future__ import annotations
@@ -25,23 +25,22 @@ Body = Mapping[str, Any]
 
 
 class Search(NamedTuple):
-    """A search, read: the sweep of its runs, the parameter whose values are the arms, and every body by its field."""
+    """A search, read: the sweep of its runs, and every body by its field."""
 
     spec: spec.Spec
-    axis: str
     bodies: Mapping[str, Body]
 
     @property
     def searched(self) -> tuple[str, ...]:
         """Fields whose values are searched."""
-        return tuple(name for name, body in self.bodies.items() if name != self.axis and "value" not in body)
+        return tuple(name for name, body in self.bodies.items() if name != ARM and "value" not in body)
 
     @property
     def arms(self) -> dict[Any, list[Cell]]:
         """Arm ↦ its cells, in the order of the settings; without arms all cells are of `base`."""
         found: dict[Any, list[Cell]] = {}
         for cell in self.spec.cells:
-            found.setdefault(cell.given.get(self.axis, "base"), []).append(cell)
+            found.setdefault(cell.given.get(ARM, "base"), []).append(cell)
         return found
 
     def edge(self, name: str, value: Any) -> str:
@@ -55,12 +54,8 @@ class Search(NamedTuple):
         return "lower" if share <= EDGE else "upper" if share >= 1 - EDGE else ""
 
 
-def load(path: Path, axis: str = ARM) -> Search:
-    """Return the search that a file declares.
-
-    Args:
-        path: the file.
-        axis: the parameter whose values are the arms. If the file has no `arm`, there is one arm.
+def load(path: Path) -> Search:
+    """Return the search that a file declares. If the file has no `arm`, there is one arm.
 
     Raises:
         InputError: the file is no search, its metric is not of validation, `run_cap` does not hold a setting for every
@@ -73,22 +68,20 @@ def load(path: Path, axis: str = ARM) -> Search:
             remedy = f"Write valid/{metric.partition('/')[2]}: test scores of a model chosen on test are too good."
             raise InputError(f"metric.name: expected a score of valid, got {metric}. {remedy}")
         bodies.update(flatten(tree["parameters"]))
-        points = _points(bodies, axis, tree["method"], tree.get("run_cap"))
+        points = _points(bodies, tree["method"], tree.get("run_cap"))
         found = cells_of({name: tuple(dict.fromkeys(at[name] for at in points)) for name in bodies}, points)
         for cell in found:
             if cell.reason:
                 raise InputError(f"{cell.reason} Every arm must take every setting, so that budgets are equal.")
         return found
 
-    return Search(spec.load(path, cells), axis, bodies)
+    return Search(spec.load(path, cells), bodies)
 
 
-def _points(bodies: Mapping[str, Body], axis: str, method: str, cap: int | None) -> list[dict[str, Any]]:
+def _points(bodies: Mapping[str, Body], method: str, cap: int | None) -> list[dict[str, Any]]:
     """Return every setting with every arm, all arms of a setting together."""
-    arms = values_of(bodies[axis]) if axis in bodies else (None,) if axis == ARM else ()
-    if not arms:
-        raise InputError(f"--arms: expected a parameter with values, got {axis}. The file has {', '.join(bodies)}.")
-    others = {name: body for name, body in bodies.items() if name != axis}
+    arms = values_of(bodies.get(ARM, {})) or (None,)
+    others = {name: body for name, body in bodies.items() if name != ARM}
     if SEED in others and len(values_of(others[SEED])) != 1:
         raise InputError("parameters.seed: expected one value, because every setting runs once, got several.")
     most = (cap or 0) // len(arms)
