@@ -136,12 +136,11 @@ class Attention(Frozen):
         if score.content_free:
             return 0, 0
         if "key" not in score.reads:
-            return _share(query_width, self.score_heads, "the query"), 0
+            return _share(query_width, self.score_heads), 0
         if MAPS[self.maps].weights:
             assert self.key_width is not None
             return self.key_width, self.key_width
-        query, key = (_share(width, self.score_heads, "the raw query and key") for width in (query_width, memory_width))
-        return query, key
+        return _share(query_width, self.score_heads), _share(memory_width, self.score_heads)
 
     @property
     def score_heads(self) -> int:
@@ -153,7 +152,7 @@ class Attention(Frozen):
         if table.VALUES[self.values].keys:
             assert self.key_width is not None
             return self.key_width
-        return self.value_width or _share(memory_width, self.heads, "the raw values")
+        return self.value_width or _share(memory_width, self.heads)
 
     def output_width(self, query_width: int, memory_width: int) -> int:
         """Return the width of the site's output: H·V if it is concatenated and raw, else D."""
@@ -162,10 +161,11 @@ class Attention(Frozen):
         return self.heads * self.mixed_width(memory_width)
 
 
-def _share(width: int, heads: int, what: str) -> int:
+def _share(width: int, heads: int, field: str = "") -> int:
+    """Return the width of one head, which the field may set instead, if there is one."""
     if width % heads:
         divisors = ", ".join(str(h) for h in range(1, width + 1) if width % h == 0 and h <= 64)
-        mend = f" Or set {what}." if what.endswith("_width") else ""
+        mend = f" Or set {field}." if field else ""
         raise ValueError(f"heads: expected a divisor of the width {width} ({divisors}), got {heads}.{mend}")
     return width // heads
 
