@@ -74,15 +74,10 @@ class Part(nn.Module):
             more: further ones, for classes that take them.
         """
         kind = cls.named(getattr(config, cls.axis))
-        options = {option: getattr(config, option) for option in kind.facts.options}
-        return kind(*given, **kind.taken(options | more))
-
-    @classmethod
-    def taken(cls, options: Mapping[str, Any]) -> dict[str, Any]:
-        """Return those of the options that the constructor takes."""
-        parameters = inspect.signature(cls).parameters
+        options = {option: getattr(config, option) for option in kind.facts.options} | more
+        parameters = inspect.signature(kind).parameters
         every = any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values())
-        return {name: value for name, value in options.items() if every or name in parameters}
+        return kind(*given, **{name: value for name, value in options.items() if every or name in parameters})
 
     def start(self) -> None:
         """Set initial values that are not random. Called after the random ones are drawn."""

@@ -154,7 +154,8 @@ def _derive(model: Recurrent | Transformer, axis: str, width: int) -> None:
 
 def _resolve(model: Recurrent | Transformer, sites: Sites, memory_width: int) -> None:
     """Fill in the derived fields of every site, and refuse what means nothing there."""
-    slots, resolved = refusals.slots_of(model.memory, model.annotations), {}
+    slots = 1 if model.annotations == 1 else MEMORY[model.memory].slots  # None where the sentence decides
+    resolved: dict[str, Any] = {}
     for name in type(sites).model_fields:
         if (given := getattr(sites, name)) is None:
             continue

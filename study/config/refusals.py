@@ -22,11 +22,6 @@ MIXING = ("groups", "values", "value_width", "combine", "output")
 """Fields that decide how states of slots are mixed. All of these maps are linear and have no bias."""
 
 
-def slots_of(memory: str, annotations: int | None) -> int | None:
-    """Return the number of slots of a memory; None where the sentence decides."""
-    return 1 if annotations == 1 else MEMORY[memory].slots
-
-
 def placed(site: Attention, name: str, memory: str, slots: int | None) -> Iterable[str]:
     """Refusals of an attention at the site of this name; at cross, over a memory of so many slots."""
     reach, got = table.REACH[site.reach], f"got memory {memory}"

@@ -112,17 +112,14 @@ class Graph(Factored):
         if self.structure == "cycle3":
             if self.dose is None:
                 object.__setattr__(self, "dose", 1.0)
-            self._whole_rings()
+            legal = [ringed for ringed in range(0, self.nodes + 1, 3) if (self.nodes - ringed) % 2 == 0]
+            if self.ringed not in legal or abs(self.ringed - (self.dose or 0) * self.nodes) > 0.01:
+                doses = ", ".join(f"{ringed / self.nodes:.4g}" for ringed in legal)
+                raise ValueError(
+                    f"dose: expected whole rings of three and pairs of {self.nodes} nodes, got {self.dose}. "
+                    f"Use {f'one of {doses}' if legal else 'an even number of nodes'}."
+                )
         return self
-
-    def _whole_rings(self) -> None:
-        legal = [ringed for ringed in range(0, self.nodes + 1, 3) if (self.nodes - ringed) % 2 == 0]
-        if self.ringed not in legal or abs(self.ringed - (self.dose or 0) * self.nodes) > 0.01:
-            doses = ", ".join(f"{ringed / self.nodes:.4g}" for ringed in legal)
-            raise ValueError(
-                f"dose: expected whole rings of three and pairs of {self.nodes} nodes, got {self.dose}. "
-                f"Use {f'one of {doses}' if legal else 'an even number of nodes'}."
-            )
 
     @property
     def ringed(self) -> int:
