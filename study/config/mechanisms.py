@@ -263,13 +263,6 @@ class Axis(dict[str, Row]):
     extensible = False
     """A user's own class may be a value. `self[value]` has its row; iteration leaves it out."""
 
-    def find(self, name: Any) -> Row | None:
-        """Return the row of a name; None for any other value, such as a field that is not yet validated."""
-        try:
-            return self[name]
-        except (KeyError, ValueError, TypeError):
-            return None
-
     def __missing__(self, value: str) -> Row:
         """Return the row of a user's own mechanism.
 

@@ -10,6 +10,7 @@ from study.config import mechanisms as table
 from study.config import refusals
 from study.config.attention import check, foreign
 from study.config.mechanisms import AXES, DERIVED, MEMORY, MIXING, Choice, chosen
+from study.config.plugins import is_own
 from study.config.sites import RecurrentSites, Sites, TransformerSites
 from study.schema import Frozen, Layers, Size
 
@@ -117,10 +118,11 @@ class Transformer(Frozen):
     def _replaced_site(cls, given: Any) -> Any:
         """Refuse fields of encoder_self where something else mixes the tokens (None is how a record has the site)."""
         if isinstance(given, dict) and isinstance(sites := given.get("attention"), dict):
-            mixing = MIXING.find(given.get("mixing"))
-            if mixing and not mixing.attends and sites.get("encoder_self"):
+            mixing = given.get("mixing")
+            replaced = is_own(mixing) or mixing in MIXING.those(lambda row: not row.attends)
+            if replaced and sites.get("encoder_self"):
                 raise ValueError(
-                    f"attention.encoder_self: expected no fields, because mixing {given['mixing']} replaces it, got "
+                    f"attention.encoder_self: expected no fields, because mixing {mixing!r:.80} replaces it, got "
                     f"{sites['encoder_self']!r:.80}."
                 )
         return given
