@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -11,14 +11,13 @@ from scipy.stats import false_discovery_control, ttest_rel
 from torch import Tensor
 
 from study import scoring
-from study.config.experiment import Decoding
 from study.models import Translator
 from study.pruning.order import SEARCHED, gone, loss
 from study.pruning.surgery import Head, masked
 from study.records import Score
 from study.training import decode
 from study.training.batches import Example
-from study.training.vocabulary import Vocabulary
+from study.training.run import Run
 
 TENTHS = tuple(range(11))
 """Steps of a curve: tenths of the heads that are gone."""
@@ -32,17 +31,12 @@ Values = dict[tuple[str, str], float]
 
 
 class EvaluationSetup(NamedTuple):
-    """Model, data and settings of an evaluation. The test set decides nothing."""
+    """A run and the test split on which its model is evaluated. The test set decides nothing."""
 
-    model: Translator
-    vocabulary: Vocabulary
-    valid: Sequence[Example]
-    test: Sequence[Example]
+    run: Run
     split: str
     """The name of the test split."""
-    decoding: Decoding
-    watch: Callable[[str], object]
-    """Called with a line of text."""
+    test: Sequence[Example]
 
 
 class Answer(NamedTuple):
@@ -54,12 +48,13 @@ class Answer(NamedTuple):
 
 def scores_without(setup: EvaluationSetup, without: Iterable[Head]) -> Values:
     """NLL on validation and test, BLEU and exact match on test, with these heads masked."""
-    decoding, references = setup.decoding, [example.pair.target for example in setup.test]
-    with masked(setup.model, without):
-        texts = decode.translate(setup.model, setup.test, setup.vocabulary, decoding.beam, decoding.length_penalty)
+    model, data, decoding = setup.run.model, setup.run.data, setup.run.experiment.decoding
+    references = [example.pair.target for example in setup.test]
+    with masked(model, without):
+        texts = decode.translate(model, setup.test, data.vocabulary, decoding.beam, decoding.length_penalty)
         return {
-            ("valid", "nll"): _nll(setup.model, setup.valid).mean().item(),
-            (setup.split, "nll"): _nll(setup.model, setup.test).mean().item(),
+            ("valid", "nll"): _nll(model, data.valid).mean().item(),
+            (setup.split, "nll"): _nll(model, setup.test).mean().item(),
             (setup.split, "bleu"): scoring.bleu(texts, references).value,
             (setup.split, "exact"): scoring.exact_match(texts, references).value,
         }
@@ -84,7 +79,7 @@ def curve(setup: EvaluationSetup, orders: Sequence[Sequence[Head]]) -> Answer:
     lines = [[known[without] for without in line] for line in steps]
     bleu = [[values[setup.split, "bleu"] for values in line] for line in lines]
     for line in bleu:
-        setup.watch("BLEU without 0 … 10 tenths  " + "  ".join(f"{value:.1f}" for value in line))
+        setup.run.watch("BLEU without 0 … 10 tenths  " + "  ".join(f"{value:.1f}" for value in line))
     scores = []
     for tenth in TENTHS:
         for split, metric in lines[0][tenth]:
@@ -112,17 +107,18 @@ def each_head(setup: EvaluationSetup, among: Sequence[Head]) -> Answer:
     needed, harmful: 100 · the share of heads without which NLL is higher, or lower, by a paired t-test over sentences
     at a false discovery rate of `LEVEL` over the heads of this model (Benjamini and Hochberg 1995).
     """
-    whole = _nll(setup.model, setup.test)
+    model = setup.run.model
+    whole = _nll(model, setup.test)
     scores, changes, doubts = [], [], []
     for head in among:
         values = scores_without(setup, [head])
-        with masked(setup.model, [head]):
-            change = _nll(setup.model, setup.test) - whole
+        with masked(model, [head]):
+            change = _nll(model, setup.test) - whole
         changes.append(change.mean().item())
         tested = change.any() and len(change) > 1
         doubts.append(float(ttest_rel(change.numpy(), torch.zeros_like(change).numpy()).pvalue) if tested else 1.0)
         scores += [_score(setup, split, name, value, f"without {head}") for (split, name), value in values.items()]
-        setup.watch(f"without {head}  BLEU {values[setup.split, 'bleu']:.2f}  NLL {changes[-1]:+.4f}")
+        setup.run.watch(f"without {head}  BLEU {values[setup.split, 'bleu']:.2f}  NLL {changes[-1]:+.4f}")
     sure = false_discovery_control(doubts) < LEVEL
     for name, sign in (("needed", 1), ("harmful", -1)):
         share = _mean([100.0 * bool(yes and sign * change > 0) for yes, change in zip(sure, changes, strict=True)])
@@ -138,14 +134,14 @@ def best_head(setup: EvaluationSetup, among: Sequence[Head]) -> Answer:
         heads = [head for head in among if head[:2] == layer]
         losses = {}
         for head in heads:
-            with masked(setup.model, [other for other in heads if other != head]):
-                losses[head] = loss(setup.model, setup.valid[:SEARCHED])
+            with masked(setup.run.model, [other for other in heads if other != head]):
+                losses[head] = loss(setup.run.model, setup.run.data.valid[:SEARCHED])
         best = min(heads, key=lambda head: losses[head])
         values = scores_without(setup, [other for other in heads if other != best])
         name = f"{best.site} {best.layer}"
         chosen[name] = best.head
         scores += [_score(setup, split, metric, value, f"one of {name}") for (split, metric), value in values.items()]
-        setup.watch(f"{name} with head {best.head} alone  BLEU {values[setup.split, 'bleu']:.2f}")
+        setup.run.watch(f"{name} with head {best.head} alone  BLEU {values[setup.split, 'bleu']:.2f}")
     return Answer(scores, {"best": chosen})
 
 
@@ -158,7 +154,7 @@ def _score(
     signature: str | None = None,
     n: int | None = None,
 ) -> Score:
-    sentences = len(setup.valid if split == "valid" else setup.test)
+    sentences = len(setup.run.data.valid if split == "valid" else setup.test)
     if metric in scoring.METRICS:  # a scorer has one signature, whatever it scores
         signature = scoring.METRICS[metric](["a"], ["a"]).signature
     return Score(split=split, metric=metric, value=value, n=n or sentences, subset=subset, signature=signature)

@@ -127,8 +127,7 @@ class Removal(Hooks):
         run.task.best = {"step": 0, "value": None, "state": None}
         self.ranking = self.rank(run, run.model)
         split, among = run.data.corpus.tests[0], heads_of(run.model, self.pruning.site)
-        parts = run.model, run.data.vocabulary, run.data.valid, run.data.examples(split), split
-        setup = EvaluationSetup(*parts, run.experiment.decoding, run.watch)
+        setup = EvaluationSetup(run, split, run.data.examples(split))
         match self.pruning.question:
             case "curve":
                 draws = [shuffled(among, run.experiment.seed, draw) for draw in range(self.pruning.draws or 0)]
