@@ -13,9 +13,9 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from study.corpora import parallel
 from study.corpora.cache import folder
 from study.corpora.corpus import SUBWORDS, VERSION, Corpus, Section
-from study.corpora.parallel import read_sides
 from study.errors import InputError
 from study.schema import Name, Size
 
@@ -84,7 +84,7 @@ class Multi30k(Section):
                     f"Get it from {ADDRESS}/{name}, or name no folder to download all files."
                 )
         stems = {split: folder / stem for split, stem in SPLITS.items()}
-        splits = {split: read_sides(Path(f"{stem}.de.gz"), Path(f"{stem}.en.gz")) for split, stem in stems.items()}
+        splits = {split: parallel.read((Path(f"{stem}.de.gz"), Path(f"{stem}.en.gz"))) for split, stem in stems.items()}
         return Corpus("multi30k", self.version, splits, files=dict(SHA256))
 
 

@@ -210,15 +210,6 @@ def side_by_side(paths: Sequence[Path]) -> list[tuple[str, ...]]:
     return list(zip(*columns, strict=True))
 
 
-def read_sides(source: Path, target: Path) -> list[Pair]:
-    """Sentence pairs from two files, one sentence a line, gzip or plain; the sentences as they are.
-
-    Raises:
-        InputError: a file is absent, unreadable, empty or not UTF-8, or they differ in length.
-    """
-    return [Pair(one, other) for one, other in side_by_side((source, target))]
-
-
 def read_lines(path: Path) -> list[str]:
     """Return the lines of a text, which LF or CR LF ends; a byte order mark is no part of the text.
 

@@ -11,7 +11,7 @@ from study.__main__ import main
 from study.config import Experiment, config_hash, experiment_from, experiment_id, recorded
 from study.corpora import Link
 from study.corpora.corpus import checksum
-from study.corpora.parallel import Files, links, read_sides
+from study.corpora.parallel import Files, links, read
 from study.errors import InputError
 
 REAL = Path(__file__).parent / "catalogue_cs_en"
@@ -96,7 +96,7 @@ def test_pharaoh_counts_tokens_between_blanks():
 def test_sentences_are_kept_as_they_are(tmp_path):
     (tmp_path / "de.gz").write_bytes(gzip.compress("\ufeffEin Hund \r\n\u2028Zwei,  Hünde.\n".encode()))
     (tmp_path / "en").write_text("A dog \n\u2028Two,  dogs.\n")
-    pairs = [(pair.source, pair.target) for pair in read_sides(tmp_path / "de.gz", tmp_path / "en")]
+    pairs = [(pair.source, pair.target) for pair in read((tmp_path / "de.gz", tmp_path / "en"))]
     assert pairs == [("Ein Hund ", "A dog "), ("\u2028Zwei,  Hünde.", "\u2028Two,  dogs.")]
 
 
