@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from study.config import Experiment
 from study.models import Translator
 from study.models.translator import PAD
-from study.pruning.surgery import ALL, Head, gated, heads_of, masked
+from study.pruning.surgery import ALL, Head, Mask, gated, heads_of, masked
 from study.training import decode
 from study.training.batches import Example, Steps
 from study.training.step import step_seed
@@ -105,13 +105,12 @@ RATE = 0.1
 """Learning rate of ln α, by Adam."""
 
 
-class HardConcrete(nn.Module):
+class HardConcrete(Mask):
     """A gate for each of H heads, one draw of which holds until the next, whoever calls."""
 
     def __init__(self, heads: int, start: float = OPEN) -> None:
-        super().__init__()
+        super().__init__(torch.ones(heads))
         self.log_alpha = nn.Parameter(torch.full((heads,), start))
-        self.z: Tensor | None = None
 
     def draw(self, generator: torch.Generator) -> Tensor:
         """Z [H] from fresh numbers."""
@@ -124,11 +123,6 @@ class HardConcrete(nn.Module):
     def open(self) -> Tensor:
         """P(z ≠ 0) of each head."""
         return torch.sigmoid(self.log_alpha - BETA * math.log(-GAMMA / ZETA))
-
-    def forward(self, heads: Tensor) -> Tensor:
-        """[B, H, L, V]."""
-        assert self.z is not None
-        return heads * self.z[:, None, None]
 
 
 def learned(model: Translator, experiment: Experiment, train: Sequence[Example]) -> Importance:

@@ -37,7 +37,7 @@ def heads_of(model: Translator, site: str = ALL) -> list[Head]:
 
 
 class Mask(nn.Module):
-    """heads ↦ heads · z with a fixed z [H]."""
+    """heads ↦ heads · z with one z [H] for all sentences and queries."""
 
     def __init__(self, z: Tensor) -> None:
         super().__init__()
