@@ -125,8 +125,6 @@ def _run(experiment: Experiment, folder: Path) -> int:
         print(f"{record.status}: {record.error}")
         return 0 if in_sweep else 1  # a result, which an agent would count among its failures
     print(headline(record))
-    if record.wandb and record.wandb.url:
-        print(f"W&B: {record.wandb.url}")
     print(f"record: {folder / 'record.json'}    see it: {program()} show {shlex.quote(str(folder))}")
     return 0
 
