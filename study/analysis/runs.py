@@ -107,13 +107,13 @@ class Runs:
     """The runs of all sweeps that have records in one folder.
 
     Args:
-        folder: the records: `runs/` or `results/`. None: nothing has run.
+        folder: the records: `runs/` or `results/`.
         sweeps: the sweep files that are found by name.
     """
 
-    def __init__(self, folder: Path | None, sweeps: Path = Path()) -> None:
+    def __init__(self, folder: Path, sweeps: Path = Path()) -> None:
         self.folder, self.sweeps = folder, sweeps
-        self.store = Store(folder) if folder else None
+        self.store = Store(folder)
         self._specs: dict[Path, Spec] = {}
         self._declared: dict[Path, tuple[DeclaredRun, ...]] = {}
         self._arms: dict[Path, list[ArmRuns]] = {}
@@ -142,14 +142,14 @@ class Runs:
             InputError: the folder is absent, or a record cannot be read, is not of the cell that its name says, lacks
                 the deciding score, or was made from other data or scored by another scorer than its neighbours.
         """
-        if self.folder is not None and not self.folder.is_dir():
+        if not self.folder.is_dir():
             remedy = f"`study sweep {shlex.quote(str(spec.path))}` makes it; --runs names another."
             raise InputError(f"{self.folder}: no such folder of runs. {remedy}")
         if spec.path not in self._declared:
-            sweeps = self.store.manifest["sweeps"] if self.store and self.store.published else ()
+            sweeps = self.store.manifest["sweeps"] if self.store.published else ()
             known = not sweeps or spec.path.parent not in (self.sweeps, SWEEPS) or spec.name in sweeps
             runs = tuple(self._run(spec, cell, known) for cell in spec.cells)
-            if self.store and not self.store.published:
+            if not self.store.published:
                 made = [run for run in runs if run.state in MADE]
                 for problem in differences((run.facet, self.store.where(run.id), self._tree(run.id)) for run in made):
                     raise InputError(problem)
@@ -232,7 +232,6 @@ class Runs:
         Raises:
             InputError: the record has no such score or diagnostic.
         """
-        assert self.store is not None
         metric = measure.metric
         try:
             if is_diagnostic(metric):
@@ -247,7 +246,7 @@ class Runs:
 
         if (split, score) not in self._scored:
             found = self._scored[split, score] = {}
-            if self.store and len(table := self.store.score_table):
+            if len(table := self.store.score_table):
                 wanted = pc.and_(pc.equal(table["split"], split), pc.equal(table["metric"], score))
                 for row in table.filter(wanted).select(["id", "subset", "value"]).to_pylist():
                     found.setdefault(row["id"], {})[row["subset"]] = row["value"]
@@ -260,7 +259,7 @@ class Runs:
             seed, note = cell.overrides.get("seed"), cell.reason or ""
             return DeclaredRun(facet, arm, seed, "", "inapplicable", note, cell)
         run = DeclaredRun(facet, arm, e.seed, cell.id, "missing", "", cell)
-        if not published or store is None:
+        if not published:
             return run
         if store.published:
             state = store.facts[cell.id]["status"] if cell.id in store.facts else "missing"
@@ -277,7 +276,6 @@ class Runs:
 
     def _tree(self, identity: str) -> dict[str, Any]:
         """Return a record as plain data; of a published run without history, and scores only of a pruning."""
-        assert self.store is not None
         if not self.store.published:
             return self.store.record(identity).model_dump(mode="json")
         tree = self.store.rest(identity)

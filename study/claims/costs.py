@@ -74,19 +74,19 @@ class Costs(Section):
         return found[0]
 
 
-def read(folder: Path | None) -> Costs | None:
+def read(folder: Path) -> Costs | None:
     """Return the measurements in a folder of results; None where there are none.
 
     Raises:
         InputError: the file is not one that `benchmarks/cost.py` wrote.
     """
-    path = folder / "benchmarks" / FILE if folder else None
-    if path is None or not path.exists():
+    path = folder / "benchmarks" / FILE
+    if not path.exists():
         return None
     return read_section(Costs, path, "Write it again with `python benchmarks/cost.py --write`.")
 
 
-def rows(claim: Claim, question: Question, folder: Path | None) -> list[Finding]:
+def rows(claim: Claim, question: Question, folder: Path) -> list[Finding]:
     """Return the rows of a question of measured times; `not yet run` if the folder of results has none.
 
     A contrast has one synthetic arm, the logarithm of the ratio, process by process.

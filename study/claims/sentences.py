@@ -38,14 +38,14 @@ class SentenceNoises:
     Published contrasts are read from their table; others are computed from the scores of each sentence.
     """
 
-    def __init__(self, store: Store | None) -> None:
+    def __init__(self, store: Store) -> None:
         self.store = store
         self._known, self._used = self._read(), dict[Key, SentenceNoise | None]()
 
     def of(self, row: Finding) -> SentenceNoise | None:
         """Return the noise of a contrast; None if its score is not known by sentence, or seeds or sentences are one."""
         key = _key(row)
-        if key is None or self.store is None:
+        if key is None:
             return None
         if key not in self._used:
             self._used[key] = self._known[key] if key in self._known else _measured(self.store, key)
@@ -53,7 +53,6 @@ class SentenceNoises:
 
     def write(self) -> Path:
         """Write the table of the contrasts that were asked for."""
-        assert self.store is not None
         text = io.StringIO()
         rows = ([*key, *_cells(noise)] for key, noise in self._used.items())
         csv.writer(text, lineterminator="\n").writerows([[*KEY, *NUMBERS], *rows])
@@ -61,8 +60,8 @@ class SentenceNoises:
         return self.store.folder / TABLE
 
     def _read(self) -> dict[Key, SentenceNoise | None]:
-        path = self.store.folder / TABLE if self.store and self.store.published else None
-        if path is None or not path.is_file():
+        path = self.store.folder / TABLE
+        if not (self.store.published and path.is_file()):
             return {}
         known: dict[Key, SentenceNoise | None] = {}
         for metric, runs, variance, n, *parts in list(csv.reader(files.read_text(path).splitlines()))[1:]:

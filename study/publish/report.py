@@ -50,7 +50,7 @@ def compared(spec: Spec, runs: Runs) -> Compared:
     from study.analysis.comparison import compare_arms
     from study.publish.results import Results
 
-    if runs.folder is None or not is_results(runs.folder):
+    if not is_results(runs.folder):
         return compare_arms(spec, runs)
     if spec.name not in (known := Results(runs.folder).manifests):
         there = f"sweep: expected a published sweep ({', '.join(known) or 'none'}), got {spec.name}."

@@ -137,7 +137,7 @@ def test_sentences_add_their_variance(study):
     (row,) = study.ask()
     key = sentences._key(row)
     assert (key[0], key[1][:2], key[1].count("-s3")) == ("test/exact", "1 ", 2)
-    noises = SentenceNoises(None)
+    noises = SentenceNoises(Store(study.runs))
     noises.of = lambda row: sentences.SentenceNoise(0.36, 1001, (5.0, 4.0, 0.8))
     (row,) = evaluate([read(study.folder / "claims.yaml")], Runs(study.runs, study.folder / "sweeps"), noises=noises)
     df = 2.01**2 / ((0.51**2 + 1.14**2) / 4 + 0.36**2 / 1000)
@@ -226,7 +226,7 @@ def test_the_multiverse_changes_one_rule_at_a_time(tmp_path):
     for facts, expected in (({"type": "equivalence"}, equal), ({}, better)):
         rows = made.ask(facts, margins=named, margin="0.5 points")
         runs = Runs(made.runs, made.folder / "sweeps")
-        found = list(multiverse(rows, read(made.folder / "claims.yaml"), runs, SentenceNoises(None)))
+        found = list(multiverse(rows, read(made.folder / "claims.yaml"), runs, SentenceNoises(runs.store)))
         ((row, under),) = found
         assert under | expected == under
         (one,) = table.multiverse(found).to_dict("records")
@@ -234,7 +234,7 @@ def test_the_multiverse_changes_one_rule_at_a_time(tmp_path):
         assert (one["changes"], one["verdict"]) == (len(changed), row.verdict)
     assert under["by nll"] == "", "one point is worth nothing in nats here"
     rows = made.ask(no_vote="a control", margins=named)
-    assert not list(multiverse(rows, read(made.folder / "claims.yaml"), runs, SentenceNoises(None)))
+    assert not list(multiverse(rows, read(made.folder / "claims.yaml"), runs, SentenceNoises(runs.store)))
 
 
 @pytest.fixture(scope="module")

@@ -81,7 +81,6 @@ class Content:
 
     def __init__(self, folder: Path, sweeps: Path, claims: Path | None = None) -> None:
         self.folder, self.known, self.runs = folder, schema.read_all(claims), Runs(folder, sweeps)
-        assert self.runs.store is not None
         self.store = self.runs.store
         self.published, self._splits = self.store.published, dict[str, Texts]()
         self.trees = {name: self.store.rest(name) for name in self.store.runs.get("id", ())}
