@@ -39,7 +39,7 @@ RUNS, SCORES, CURVES, MAPS, SENTENCES = "runs.parquet", "scores.parquet", "curve
 """Tables of a published folder; the last is a folder with a table for each corpus."""
 REPEATED = ("id", "split", "metric", "subset", "signature", "hypotheses_sha256")
 """Columns whose values are kept once in memory."""
-CORE = ("id", "corpus", "status", "config_hash", "seed", "sha256")
+CORE = ("id", "corpus", "status", "sha256")
 """Columns of the table of runs that are read to find a run."""
 SCORE = ("id", "split", "metric", "subset", "value", "n")
 """Columns of the table of scores that are read for all runs."""
@@ -126,13 +126,12 @@ class Store:
 
     @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:
-        """Id ↦ status, config_hash, seed and more, of every run with a record. Reads few columns, without pandas.
+        """Id ↦ corpus, status and sha256 of every published run. Reads few columns, without pandas.
 
         Raises:
-            InputError: the table cannot be read. A working record that cannot be read is left out.
+            InputError: the table cannot be read.
         """
-        found = self.table(RUNS, CORE).to_pylist() if self.published else self._trees()
-        return {row["id"]: row for row in found}
+        return {row["id"]: row for row in self.table(RUNS, CORE).to_pylist()}
 
     def text(self, identity: str) -> str:
         """Return the canonical text of a record, byte for byte as the run wrote it.
