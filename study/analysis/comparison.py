@@ -142,6 +142,7 @@ def _row(facet: Facet, arm: Arm, scores: Sequence[str], pruned: bool, blank: dic
     for name in scores:
         numbers |= {f"{name} mean": rows[name].mean(), f"{name} sd": rows[name].std()}
     numbers |= {name: getattr(test, name) for name in tested} | {name: means[name] for name in beside}
+    numbers |= {"runs": " ".join(dict.fromkeys(arm.runs))}
 
     lacking = (f"{count} {state}" for state, count in states.items() if state != "finished")
     runs = str(finished) if finished == len(rows) else ", ".join([f"{finished} of {len(rows)}", *lacking])
@@ -157,7 +158,7 @@ def _row(facet: Facet, arm: Arm, scores: Sequence[str], pruned: bool, blank: dic
     for name, decimals in {"with_one_head": 1, "entropy": 2, "tokens_per_second": 0}.items():
         cells[name] = labels.number(means[name], decimals)
     bold: frozenset[str] = frozenset({"difference", "interval", "holm"} if test.significant else ())
-    return Row(cells, labels.arm_words(facet.name), bold, numbers, arm.runs)
+    return Row(cells, labels.arm_words(facet.name), bold, numbers)
 
 
 def _score(rows: pd.DataFrame, name: str) -> str:

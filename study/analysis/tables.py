@@ -27,18 +27,17 @@ LEFT = ("arm", "family", "conclusion")
 
 @dataclass(frozen=True)
 class Row:
-    """One row: texts by column key, which of them are bold, the unrounded numbers for the CSV, and the runs behind.
+    """One row: texts by column key, which of them are bold, and the unrounded numbers for the CSV.
 
     Attributes:
         block: heading of the rows with which it stands together; may be empty.
-        runs: ids of the runs that the row is computed from.
+        numbers: by column of the CSV; the last one has the ids of the runs behind the row.
     """
 
     cells: Mapping[str, str]
     block: str = ""
     bold: frozenset[str] = frozenset()
     numbers: Mapping[str, Any] = field(default_factory=dict)
-    runs: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -64,10 +63,8 @@ class Table:
 
     @cached_property
     def frame(self) -> pd.DataFrame:
-        """The numbers, see `rounded`, and `runs`: the ids of the runs behind each row."""
-        known = any(row.runs for row in self.rows)
-        runs = [{"runs": " ".join(dict.fromkeys(row.runs))} if known else {} for row in self.rows]
-        return rounded([{**row.numbers, **some} for row, some in zip(self.rows, runs, strict=True)])
+        """The numbers of all rows; see `rounded`."""
+        return rounded([row.numbers for row in self.rows])
 
     def csv(self) -> str:
         """The numbers, one line a row."""
