@@ -21,6 +21,7 @@ from study.claims.verdicts import by_claim, deciding, summary
 from study.errors import InputError
 from study.files import CHECKOUT
 from study.records import Score
+from study.store import Store
 
 PAIR = CLAIM["questions"][0]["contrasts"][0]
 TURNED = {"arm": PAIR["baseline"], "baseline": PAIR["arm"]}
