@@ -18,7 +18,6 @@ from study.analysis.inference import FEW, Arm, contrast
 from study.analysis.labels import setting
 from study.analysis.runs import Runs
 from study.analysis.tables import DECIMALS
-from study.config import mechanisms
 from study.sweep.spec import Spec
 
 if TYPE_CHECKING:
@@ -42,18 +41,20 @@ SITES = ("all", "encoder_self", "decoder_self", "cross")
 
 
 def scale_points(runs: Runs, *specs: Spec) -> pd.DataFrame:
-    """Panel for each family over d: with the scale, without, with each part of it alone, and with 1/d.
+    """Panel for each family over d: with 1/√d, without a scale, with each part of 1/√d alone, and with 1/d.
 
-    The sweep `scaling` has 1/d, at the same recipe and size.
+    The sweep `inverse_scale` has 1/d and the largest 1/√d, at the same recipe, size and learning rate.
     """
-    found = []
+    found = {}
     for spec in specs:
         for e, run in _declared(runs, spec, ["test/exact"]):
             cross = e.model.attention.cross
-            if spec.name == "scale_parts" or mechanisms.SCALE[cross.scale].power == 1:
+            scaled = cross.scale != "none" and cross.norm == "none" and e.training.learning_rate == 1e-2
+            if spec.name == "scale_parts" or scaled:
                 line = _line(run, "scale", "logit_init", "map_rate")
-                found.append(_point(run, "test/exact", column=e.model.family, line=line, x=cross.key_width))
-    return _with_means(found)
+                place = {"column": e.model.family, "line": line, "x": cross.key_width}
+                found.setdefault(run["id"], _point(run, "test/exact", **place))
+    return _with_means(list(found.values()))
 
 
 @style.styled()
