@@ -163,7 +163,8 @@ def at(config, name):
     """Values of a field: one, or one for each attention site where the name has none."""
     tree, path = config, name.split(".")
     if path[:2] == ["model", "attention"] and len(path) == 3:
-        return [site[path[2]] for site in config["model"]["attention"].values() if site is not None]
+        sites = [site for site in config["model"]["attention"].values() if site is not None]
+        return [site.get(path[2], "none") for site in sites]  # a field that is newer than the record
     for part in path:
         tree = (tree or {}).get(part)
     return [tree]

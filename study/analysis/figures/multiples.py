@@ -45,7 +45,7 @@ def scale_points(runs: Runs, *specs: Spec) -> pd.DataFrame:
 
     The sweep `inverse_scale` has 1/d and the largest 1/√d, at the same recipe, size and learning rate.
     """
-    found = {}
+    found: dict[str, Point] = {}
     for spec in specs:
         for e, run in _declared(runs, spec, ["test/exact"]):
             cross = e.model.attention.cross
