@@ -33,8 +33,8 @@ from study.sweep.trial import WRONG, Trial, check_room, due, main, train, write_
 
 POLL = 0.5
 """Seconds between two looks at what happens."""
-PRELOAD = ("torch", "pytorch_lightning", "wandb", "study.pruning.run")
-"""Modules of a real trial. Named, not imported: the launcher itself stays light."""
+PRELOAD = ("torch", "pytorch_lightning", "wandb.apis.public", "study.pruning.run")
+"""Modules of a real trial, W&B's first run included. Named, not imported: the launcher itself stays light."""
 
 
 @dataclass(frozen=True)
