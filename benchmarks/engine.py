@@ -169,7 +169,7 @@ def disturbed(folder: Path, trials: int, at_once: int, every: int, engines: Sequ
     return Table(
         "kills",
         "Engines of sweeps: killed again and again",
-        f"{trials} trials as above, {at_once} at a time, W&B disabled. Whenever {every} more runs have a record, a "
+        f"{trials} trials as above, {at_once} at a time, W&B disabled. After {resources.plural(every, 'new record')} a "
         "process is sent SIGKILL after a random part of a second: a random one of the kind that was hit least. The "
         "command is repeated whenever it has ended. A node of *ray* is all processes of one of two "
         "nodes. *Lost*: runs without a record at the end. *Twice*: runs that got a record more than once. *Equal*: "
