@@ -125,7 +125,8 @@ def run(todo: engine.Job, options: Options) -> int:
         why = " ".join(said[0].split())[:300]
         remedy = "Check --slurm, and that `sinfo` answers on this machine."
         raise InputError(f"--engine slurm: SLURM refuses ({why}). {remedy}") from None
-    print(f"{todo.name}: {len(todo.tasks)} runs in {options.plan(todo, ()).words}, logs in {todo.out / FOLDER}")
+    runs, how = plural(len(todo.tasks), "run"), options.plan(todo, ()).words
+    print(f"{todo.name}: {runs} in {how}, logs in {todo.out / FOLDER}")
     print("the same command again submits what is due then, and --status shows the runs")
     return 0
 
