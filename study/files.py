@@ -107,6 +107,22 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
             temporary.unlink()
 
 
+@contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Hold a folder for this process alone; another one waits. A folder to which nothing was added is removed."""
+    from filelock import lock_descriptor
+
+    folder.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        lock_descriptor(descriptor)
+        yield
+    finally:
+        os.close(descriptor)
+        with suppress(OSError):
+            folder.rmdir()
+
+
 def append(path: Path, text: str) -> None:
     """Write a text at the end of a file, which is made if there is none.
 

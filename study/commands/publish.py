@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from study.commands.options import Parser, folder, runs_folder, say
+from study.files import locked
 from study.run_names import sweep_file
 
 
@@ -35,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     text = "publish although runs are missing or failed; REASON is recorded"
     parser.add_argument("--partial", metavar="REASON", help=text)
     args = parser.parse_args(argv)
-    from study.publish.publish import locked, publish
+    from study.publish.publish import publish
     from study.publish.results import Results
     from study.sweep.spec import load
 

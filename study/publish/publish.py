@@ -14,16 +14,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import subprocess
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-
-from filelock import lock_descriptor
 
 from study import files, scoring
 from study.analysis.runs import differences
@@ -57,20 +53,6 @@ class Published:
     """Runs that were not published before."""
     kept: int
     """Runs that were, with the same bytes."""
-
-
-@contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process alone; another one waits. A folder to which nothing was added is removed."""
-    folder.mkdir(parents=True, exist_ok=True)
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        lock_descriptor(descriptor)
-        yield
-    finally:
-        os.close(descriptor)
-        with suppress(OSError):
-            folder.rmdir()
 
 
 def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None) -> Published:

@@ -40,6 +40,7 @@ def write(spec: Spec, out: Path) -> None:
         InputError: the file of other sweeps that is there cannot be read.
         OSError: the folder cannot be written.
     """
-    known = files.read_json(out / PLACES, below=out) if (out / PLACES).exists() else {}
-    found = known | {name: place.model_dump(mode="json") for name, place in places([spec]).items()}
-    files.write(out / PLACES, json.dumps(found, ensure_ascii=False, indent=0) + "\n", durable=False)
+    own = {name: place.model_dump(mode="json") for name, place in places([spec]).items()}
+    with files.locked(out):  # another sweep may add its own now
+        known = files.read_json(out / PLACES, below=out) if (out / PLACES).exists() else {}
+        files.write(out / PLACES, json.dumps(known | own, ensure_ascii=False, indent=0) + "\n", durable=False)

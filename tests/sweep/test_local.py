@@ -8,9 +8,11 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from types import SimpleNamespace
 
 import pytest
@@ -21,11 +23,11 @@ from processes import descendants, parents, until
 from sweep_trials import journal
 from tiny_sweep import GRAPH
 
-from study import records
+from study import files, records
 from study.__main__ import main
 from study.commands import sweep
 from study.errors import InputError
-from study.sweep import lease, trial
+from study.sweep import lease, places, trial
 from study.sweep.spec import load
 from study.tracking.view import PLACES, Place, place_of
 
@@ -308,3 +310,24 @@ def test_a_wrong_option_is_one_line(words, file, tmp_path, monkeypatch, refused)
     monkeypatch.chdir(tmp_path)
     (tmp_path / "taken").touch()
     assert BAD[words] in refused("sweep", file(1, 2, 3), *words)
+
+
+def test_two_sweeps_that_start_at_once_on_one_folder_both_keep_their_places(file, out, monkeypatch):
+    """Each waits, once it has read the file, for the other one to have read it, too: a lock makes that impossible."""
+    files.write(out / PLACES, "{}")
+    specs = [load(file(1)), load(file(2))]
+    both, read_json = threading.Barrier(2, timeout=0.1), files.read_json
+
+    def read(path, **limits):
+        found = read_json(path, **limits)
+        with suppress(threading.BrokenBarrierError):
+            both.wait()
+        return found
+
+    monkeypatch.setattr(files, "read_json", read)
+    starting = [threading.Thread(target=places.write, args=(spec, out)) for spec in specs]
+    for one in starting:
+        one.start()
+    for one in starting:
+        one.join()
+    assert {cell.id for spec in specs for cell in spec.cells} == set(read_json(out / PLACES, below=out))
