@@ -16,6 +16,7 @@ import secrets
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -222,8 +223,10 @@ def read_parquet(
             if not 0 <= min(sizes) <= max(sizes) <= limit or not {*(columns or ())} <= {*names}:
                 raise ValueError(f"{max(sizes):,} bytes with columns {', '.join(names)}")
             opened = parquet.ParquetFile(file, metadata=found, read_dictionary=[n for n in repeated if n in names])
-            first = [group.column(0).statistics for group in groups]
-            chosen = [i for i, one in enumerate(first) if split is None or (one and one.min == split)]
+            # The first row says so, not the statistics: pyarrow ends the process where those are damaged.
+            first = [opened.iter_batches(1, [i], names[:1], use_threads=False) for i in range(len(groups))]
+            begins = [[one.column(0).to_pylist() for one in islice(rows, split is not None)] for rows in first]
+            chosen = [i for i, values in enumerate(begins) if split is None or values == [[split]]]
             # One after another, without threads: half the memory.
             parts = [opened.read_row_groups([one], columns, use_threads=False) for one in chosen]
             table = pa.concat_tables(parts or [opened.read_row_groups([], columns)])

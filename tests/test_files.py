@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -110,6 +111,18 @@ def test_any_bytes_give_a_value_or_a_line(tmp_path, whole, data, kind):
     except InputError as problem:
         said = str(problem)
     assert not said or (said.startswith(f"{path}: ") and "\n" not in said)
+
+
+def test_no_bit_of_the_statistics_of_a_table_ends_the_process(tmp_path, whole):
+    """pyarrow's own reader of statistics does so for three of these bytes."""
+    table, path = whole["parquet"], tmp_path / "file"
+    footer = len(table) - 8 - int.from_bytes(table[-8:-4], "little")
+    for place in range(8 * footer, 8 * (footer + 24)):
+        content = bytearray(table)
+        content[place // 8] ^= 1 << place % 8
+        path.write_bytes(content)
+        with suppress(InputError):
+            files.read_parquet(path, split="a-s1")
 
 
 def test_a_table_that_claims_too_much_is_refused(tmp_path):
