@@ -26,7 +26,7 @@ class NamedFigure(NamedTuple):
 
 
 FIGURES = {
-    "scale": NamedFigure(("scale_parts", "inverse_scale"), multiples.scale_points, multiples.scale),
+    "scale": NamedFigure(("scale_parts", "inverse_scale", "learned_scale"), multiples.scale_points, multiples.scale),
     "lengths": NamedFigure(("bottleneck",), multiples.lengths_points, multiples.lengths),
     "pruning": NamedFigure(("pruning",), multiples.pruning_points, multiples.pruning),
     "transfer": NamedFigure(PAIRS["transfer"], agreement.points, agreement.draw),

@@ -41,16 +41,16 @@ SITES = ("all", "encoder_self", "decoder_self", "cross")
 
 
 def scale_points(runs: Runs, *specs: Spec) -> pd.DataFrame:
-    """Panel for each family over d: with 1/√d, without a scale, with each part of 1/√d alone, and with 1/d.
+    """Panel for each family over d: with 1/√d, unscaled, with each part of 1/√d alone, with 1/d and a learned scale.
 
-    The sweep `inverse_scale` has 1/d and the largest 1/√d, at the same recipe, size and learning rate.
+    Of `inverse_scale`, whose recipe and size are those of the others, its parts of 1/d are left out.
     """
     found: dict[str, Point] = {}
     for spec in specs:
         for e, run in _declared(runs, spec, ["test/exact"]):
             cross = e.model.attention.cross
-            scaled = cross.scale != "none" and cross.norm == "none" and e.training.learning_rate == 1e-2
-            if spec.name == "scale_parts" or scaled:
+            plain = cross.norm == "none" and cross.logits == "plain" and e.training.learning_rate == 1e-2
+            if plain and (cross.scale != "none" or spec.name != "inverse_scale"):
                 line = _line(run, "scale", "logit_init", "map_rate")
                 place = {"column": e.model.family, "line": line, "x": cross.key_width}
                 found.setdefault(run["id"], _point(run, "test/exact", **place))
