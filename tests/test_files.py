@@ -91,7 +91,13 @@ def whole(tmp_path_factory):
     return {"json": b'{"a": [1, 2.5, null, "\\u00e9"]}', "text": "né".encode(), "parquet": path.read_bytes()}
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
 @given(data=st.data(), kind=st.sampled_from(sorted(READERS)))
 def test_any_bytes_give_a_value_or_a_line(tmp_path, whole, data, kind):
     content = bytearray(whole[kind])
