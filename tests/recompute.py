@@ -159,12 +159,16 @@ def statistics(arms, contrasts, noises=()):
     return found
 
 
+NEWER = {"norm": "none", "logits": "plain", "map_rate": "common"}
+"""Fields that old records lack, and their value there."""
+
+
 def at(config, name):
     """Values of a field: one, or one for each attention site where the name has none."""
     tree, path = config, name.split(".")
     if path[:2] == ["model", "attention"] and len(path) == 3:
         sites = [site for site in config["model"]["attention"].values() if site is not None]
-        return [site.get(path[2], "none") for site in sites]  # a field that is newer than the record
+        return [site.get(path[2], NEWER.get(path[2])) for site in sites]
     for part in path:
         tree = (tree or {}).get(part)
     return [tree]

@@ -43,14 +43,15 @@ SITES = ("all", "encoder_self", "decoder_self", "cross")
 def scale_points(runs: Runs, *specs: Spec) -> pd.DataFrame:
     """Panel for each family over d: with 1/√d, unscaled, with each part of 1/√d alone, with 1/d and a learned scale.
 
-    Of `inverse_scale`, whose recipe and size are those of the others, its parts of 1/d are left out.
+    1/d and the largest 1/√d are from `inverse_scale`, learned scales from `learned_scale`, all at one recipe and size.
     """
     found: dict[str, Point] = {}
     for spec in specs:
         for e, run in _declared(runs, spec, ["test/exact"]):
             cross = e.model.attention.cross
-            plain = cross.norm == "none" and cross.logits == "plain" and e.training.learning_rate == 1e-2
-            if plain and (cross.scale != "none" or spec.name != "inverse_scale"):
+            alone = cross.norm == "none" and cross.cap is None and e.training.learning_rate == 1e-2
+            whole = cross.scale != "none" or spec.name == "learned_scale"
+            if spec.name == "scale_parts" or (alone and whole):
                 line = _line(run, "scale", "logit_init", "map_rate")
                 place = {"column": e.model.family, "line": line, "x": cross.key_width}
                 found.setdefault(run["id"], _point(run, "test/exact", **place))
