@@ -50,6 +50,13 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: rank.get(item.path.stem, len(rank)))
 
 
+def pytest_collection_finish():
+    """Run the tests in an empty folder: that of the checkout may have a newcomer's own runs, results or sweeps."""
+    folder = CACHE / "empty"
+    folder.mkdir(exist_ok=True)
+    os.chdir(folder)
+
+
 def pytest_unconfigure():
     if not WORKER:
         shutil.rmtree(CACHE, ignore_errors=True)

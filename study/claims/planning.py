@@ -9,7 +9,7 @@ from study import metrics
 from study.analysis.measures import Measure
 from study.analysis.power import LEVEL, MOST, POWER, Spread, effect_size, power, seeds_for, spread
 from study.analysis.runs import Overrides, Runs, matching
-from study.claims import page, schema
+from study.claims import page, predictions, schema
 from study.claims.evaluate import evaluate
 from study.errors import InputError
 from study.run_names import published, sweeps_folder
@@ -96,6 +96,13 @@ def answers(spec: Spec, out: Path) -> Iterator[str]:
         rows = evaluate([file.model_copy(update={"claims": (own,)})], runs)
         yield f"claim {claim.id}: {claim.statement}"
         yield from (f"  {page.answer(row)}" for row in rows if row.decides)
+
+
+def blind(spec: Spec) -> bool:
+    """Return True if no test score of a sweep is to be seen yet: its file, a question or a prediction says so."""
+    questions = (question for _, claim in _asked(spec) for question in claim.questions if question.sweep == spec.name)
+    predicted = predictions.read()
+    return spec.blind or any(each.blind for each in questions) or (predicted.blind and spec.name == predicted.sweeps[1])
 
 
 def _asked(spec: Spec) -> list[tuple[schema.ClaimFile, schema.Claim]]:

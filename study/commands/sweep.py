@@ -58,9 +58,15 @@ def main(argv: Sequence[str]) -> int:
         if getattr(args, option) is not None and args.engine not in engines:
             name, wanted = option.replace("_", "-"), " or ".join(engines)
             raise InputError(f"--{name}: expected with --engine {wanted}, got {args.engine}. Remove it.")
+    from study.claims import planning
+
     worst, plans = 0, []
     for path in [sweep_file(args.file)] if args.tag is None else tagged(args.file, args.tag):
-        code, seconds = run(load(path), args)
+        spec = load(path)
+        blind = args.blind or planning.blind(spec)
+        if blind:
+            spec = replace(spec, metric=("valid", spec.metric[1]))
+        code, seconds = run(spec, args, _blind_report if blind else None)
         if code > 128:  # a signal
             return code
         worst = max(worst, code)
@@ -139,7 +145,8 @@ def _plan(
         words += [f"--seeds={','.join(map(str, args.seeds))}"] if args.seeds else []
         words += [f"--slots={args.slots}"] if args.slots else []
         words += [f"--retries={args.retries}"] if args.retries != 1 else []
-        plan = args.asked.plan(todo, words + (["--unpublished"] if args.unpublished else []))
+        words += ["--unpublished"] if args.unpublished else []
+        plan = args.asked.plan(todo, words + (["--blind"] if args.blind else []))
     elif args.engine == "ray":
         plan = args.asked.plan(todo, commands)
     else:
@@ -153,6 +160,14 @@ def _plan(
         print(plan.script)
     time = in_words(seconds, plan.at_once, plan.cores, plan.gpus)
     print(plan.words, time, sep="\n", file=sys.stderr if args.print else sys.stdout)
+
+
+def _blind_report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
+    """Say where the results are, and show none of them."""
+    where = "" if out == Path("runs") else f" --runs {shlex.quote(str(out))}"
+    print(
+        f"blind: no test score is shown here; `{program()} report {spec.path}{where}` shows them when you want to look"
+    )
 
 
 def _report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
@@ -192,6 +207,8 @@ def _parser() -> Parser:
     add("--only", action="append", metavar="PATTERN", help=text)
     add("--seeds", type=_seeds, metavar="1,2", help="run only these seeds")
     add("--unpublished", action="store_true", default=None, help="run only what the published results do not have")
+    text = "show validation scores only: no test score, table or answer (also by a comment `# blind` in the file)"
+    add("--blind", action="store_true", help=text)
     return parser
 
 

@@ -74,8 +74,9 @@ class Attention(Frozen):
     )
     map_rate: Annotated[str, Choice("map_rate")] = Field(
         "common",
-        description="Learning rate of W_Q and W_K. common: that of all parameters. rsqrt, inverse: 1/d^¼ or 1/√d of "
-        "it. If logit_init has the same value, Adam trains an unscaled dot product as one with that scale.",
+        description="Learning rate of W_Q and W_K. common: that of all parameters. rsqrt, inverse, inverse_rsqrt: "
+        "d^−¼, d^−½ and d^−¾ of it. If logit_init has the same value, Adam trains an unscaled dot product as one with "
+        "that scale. With logit_init rsqrt, they are 1, d^−¼ and d^−½ of the rate of maps under 1/√d.",
     )
     site: Annotated[str, Choice("site")] = Field(
         "parts",

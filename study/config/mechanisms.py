@@ -416,6 +416,7 @@ MAP_RATE = Axis({
     "common":  Start(),
     "rsqrt":   Start(label="maps learn as with 1/√d", power=0.25),
     "inverse": Start(label="maps learn as with 1/d", power=0.5),
+    "inverse_rsqrt": Start(label="maps learn at d^−½ of the rate with 1/√d", power=0.75),
 })
 BILINEAR_INIT = Axis({
     "xavier":   Start(help="variance 2/(Kq + Kk)"),

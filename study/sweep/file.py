@@ -21,6 +21,7 @@ LARGEST = 2**22
 """Bytes of a file."""
 LOG = "log_uniform_values"
 TAGS = re.compile(r"^# tags:(.*)$", re.MULTILINE)
+BLIND = re.compile(r"^# blind\s*$", re.MULTILINE)
 
 
 def _plain(value: Any) -> Any:
@@ -110,6 +111,15 @@ def tags(path: Path) -> tuple[str, ...]:
         InputError: the file cannot be read.
     """
     return tuple(" ".join(TAGS.findall(files.read_text(path, LARGEST))).replace(",", " ").split())
+
+
+def is_blind(path: Path) -> bool:
+    """Return True if a sweep file has the comment `# blind`.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    return BLIND.search(files.read_text(path, LARGEST)) is not None
 
 
 def tagged(folder: Path, tag: str) -> list[Path]:

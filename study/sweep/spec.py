@@ -9,6 +9,7 @@ Three conventions are ours, and pass unchanged through W&B:
 * the first value listed is the baseline: the first arm of the grid is what the others are compared with.
 
 A comment `# tags: embedded` in the file names groups that the sweep belongs to; `study sweep FOLDER --tag` runs one.
+A comment `# blind` hides test scores while the sweep runs.
 
 Arms are compared within a facet: parameters under `data.`, `model.family`, `pruning.site` and `protocol` make facets,
 whatever else varies makes arms. A cell that the experiment rejects is kept, with the reason, and never run.
@@ -26,7 +27,7 @@ from typing import Any
 
 from study import metrics
 from study.errors import InputError
-from study.sweep.file import read_file, tags
+from study.sweep.file import is_blind, read_file, tags
 from study.sweep.grid import Cell, cells_of, expand, flatten, text, values_of, written_out
 
 __all__ = ["Cell", "Spec", "expand", "load"]
@@ -47,6 +48,7 @@ class Spec:
     sweep_id: str
     tags: tuple[str, ...]
     cells: tuple[Cell, ...] = field(repr=False)
+    blind: bool = False
 
     @cached_property
     def varied(self) -> tuple[str, ...]:
@@ -158,6 +160,7 @@ def load(path: Path, cells: Callable[[dict[str, Any]], tuple[Cell, ...]] = _grid
         sweep_id=_sweep_id(tree),
         tags=tags(path),
         cells=found,
+        blind=is_blind(path),
     )
 
 

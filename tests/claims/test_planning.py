@@ -4,7 +4,7 @@ import yaml
 from claim_cases import CLAIM, SEEDS, Study
 
 from study.analysis.power import power, seeds_for
-from study.claims import planning, schema
+from study.claims import planning, predictions, schema
 from study.records import Score
 
 VALID = {"dot": (80.0, 82.0, 81.0, 79.0, 83.0), "bilinear": (70.0, 74.0, 72.0, 71.0, 73.0)}
@@ -32,5 +32,12 @@ def test_the_power_of_a_sweep_and_its_first_answer(tmp_path, monkeypatch):
     assert answer.startswith("  holds        +9.0 [")
     (tmp_path / "claims.yaml").write_text(text.replace("margin: 2", "margin: 2\n    no_vote: a control"))
     assert planning.power_lines(made.spec, made.runs) == [], "a question without a vote plans nothing"
+    assert not planning.blind(made.spec)
+    (tmp_path / "claims.yaml").write_text(text.replace("margin: 2", "margin: 2\n    blind: true"))
+    assert planning.blind(made.spec), "a question asks that no test score is seen yet"
     (tmp_path / "claims.yaml").write_text(text.replace("sweep: wide", "sweep: other"))
+    assert not planning.blind(made.spec)
+    told = predictions.Predictions(sweeps=("other", "wide"), breaks=1.0, arms={}, blind=True)
+    monkeypatch.setattr(predictions, "read", lambda: told)
+    assert planning.blind(made.spec), "so does a prediction for this sweep"
     assert list(planning.answers(made.spec, made.runs)) == []

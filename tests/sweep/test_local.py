@@ -251,6 +251,24 @@ def test_the_commands_of_the_runs_to_do_work_in_a_shell_and_once(tmp_path, monke
     assert "this run has a record" in capfd.readouterr().out
 
 
+@pytest.mark.parametrize("by", ["option", "comment"])
+def test_a_blind_sweep_shows_validation_alone(tmp_path, by):
+    """A process of its own in an empty folder: it trains and tests, and no test score is printed or put in a table."""
+    tree = {"name": "hidden", "method": "grid", "metric": {"name": "test/nll"}}
+    tree["parameters"] = {name: {"value": value} for name, value in GRAPH.items()}
+    comment = "# blind\n" if by == "comment" else ""
+    (tmp_path / "hidden.yaml").write_text(comment + yaml.safe_dump(tree))
+    words = [sys.executable, "-P", "-m", "study", "sweep", "hidden.yaml", *(["--blind"] if by == "option" else [])]
+    for call in ("first", "again"):
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=True)
+        assert "test/" not in done.stdout + done.stderr
+        assert ("valid/nll" in done.stdout) == (call == "first")
+        assert "`study report hidden.yaml` shows them" in done.stdout.replace(f"{sys.executable} -P -m ", "")
+    assert not (tmp_path / "runs" / "report").exists()
+    (path,) = tmp_path.glob("runs/*/record.json")
+    assert records.read(path).score("test", "nll") is not None, "the record has it"
+
+
 def test_a_damaged_record_or_a_file_where_a_run_belongs_stops_the_call(file, out, refused):
     path = file(1, 2)
     first, second = (out / cell.id for cell in load(path).cells)

@@ -9,6 +9,7 @@ import torch
 from tiny_sweep import GRAMMAR, GRAPH
 
 import study
+from study.attention.multihead import Attention
 from study.config import experiment_from
 from study.training.run import run
 
@@ -121,6 +122,35 @@ def test_adam_trains_an_unscaled_dot_product_as_a_scaled_one_if_maps_start_and_l
         assert torch.equal(tensor, both[name] * ratio), name
     for other in others:
         assert not torch.allclose(other["unembedding.bias"], scaled["unembedding.bias"], rtol=1e-4)
+
+
+def test_maps_of_the_third_rate_learn_at_one_over_the_root_of_d_of_the_rate_under_the_usual_scale(
+    tmp_path, monkeypatch
+):
+    """At d = 16, W_Q and W_K start at 1/2 of their values and learn at 16^−¾ = 1/8 of the rate: 1/4, relative to W.
+
+    The reference has the scale 1/√d, and its maps get a quarter of the rate by hand.
+    """
+    maps = {"maps": "separate", "heads": 1, "key_width": 16}
+    start = {"model.family": "transformer", "model.layers": 1, "model.attention": maps}
+    recipe = {"training.steps": 3, "training.validate_every": 3, "training.learning_rate": 0.1, "training.clip": 0.5}
+    prefix = "model.attention."
+    arm = {prefix + "scale": "none", prefix + "logit_init": "rsqrt", prefix + "map_rate": "inverse_rsqrt"}
+    data, trained = study.DataModule(experiment_from(GRAMMAR, start, recipe)), []
+
+    def quarter(site):
+        return {parameter: 0.25 for part in (site.map_query, site.map_key) for parameter in part.parameters()}
+
+    for fields in (arm, {prefix + "scale": "rsqrt"}):
+        task = study.Task(experiment_from(GRAMMAR, start, recipe, fields), data)
+        quiet = {"logger": False, "enable_checkpointing": False, "limit_val_batches": 0}
+        trainer(tmp_path, max_steps=3, **quiet).fit(task, data)
+        trained.append(dict(task.model.state_dict()))
+        monkeypatch.setattr(Attention, "shares", quarter)
+    unscaled, scaled = trained
+    for name, tensor in scaled.items():
+        ratio = 2 if name.endswith(("map_query.weight", "map_key.weight")) else 1
+        assert torch.equal(tensor, unscaled[name] * ratio), name
 
 
 def test_a_limit_of_the_trainer_counts_and_a_pruning_is_refused(tmp_path):
