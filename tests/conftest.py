@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-pytest_plugins = ["tiny_sweep", "forks", "verbs"]
+pytest_plugins = ["tiny_sweep", "forks", "verbs", "browsers"]
 WORKER = "PYTEST_XDIST_WORKER" in os.environ
 CACHE = Path(os.environ["XDG_CACHE_HOME"] if WORKER else tempfile.mkdtemp(prefix="attention-ablation-tests-"))
 """Generated corpora and fonts; all workers of a call share them."""

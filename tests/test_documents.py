@@ -49,7 +49,7 @@ COMMANDS = [
     for page, text in TEXTS.items()
     for block in SHELL.finditer(text)
     for line in block["lines"].replace("\\\n", " ").splitlines()
-    if line.strip() and not block["reason"]
+    if line.strip() and not line.startswith("#") and not block["reason"]
 ]
 
 

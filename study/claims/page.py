@@ -11,39 +11,71 @@ from study.claims import table
 from study.claims.verdicts import DEPENDS, FAILS, NOT_ASKED, Finding, by_claim, counted, deciding, summary
 
 WIDTH = 100
-MOST = 12
-"""Questions of a claim without `everything`; each takes at most two lines."""
+MOST = 40
+"""Lines of a claim without `everything`."""
 
 
-def lines(rows: Sequence[Finding], everything: bool = False) -> Iterator[str]:
-    """Yield claims for a terminal, at most 40 lines each; with `everything`, every question and contrast."""
+def lines(rows: Sequence[Finding], everything: bool = False, width: int = WIDTH) -> Iterator[str]:
+    """Yield claims for a terminal, at most `MOST` lines each; with `everything`, every question and contrast.
+
+    Questions that have no room are counted; no answer is cut.
+
+    Args:
+        rows: the questions.
+        everything: whether all of them are shown, with every contrast.
+        width: letters of a line.
+    """
     for number, (claim, own) in enumerate(by_claim(rows).items()):
-        verdict, row = summary(own), deciding(own)
-        yield from [""] * bool(number)
-        yield from _wrapped(f"{claim}  {row.claim.statement}", 4, -4)
-        yield from _wrapped(f"The answer: {verdict.words}.", 4)
-        if row.test.difference is not None and verdict.word != NOT_ASKED:
-            what = "What keeps it from holding" if verdict.word in (DEPENDS, FAILS) else "A row that decides"
-            yield from _wrapped(f"{what}: {row.name()}: {_estimate(row)} ({table.asked_in(row)}).", 4)
-        if row.claim.published:
-            yield from _wrapped(f"in the literature: {row.claim.published}", 4)
-        yield ""
+        if number:
+            yield ""
+        yield from _head(claim, own, width)
         first = {id(one) for one in counted(own)}
         ordered = sorted(own, key=lambda one: id(one) not in first)
-        shown = ordered if everything else ordered[:MOST]
-        for one in shown:
-            told = answer(one)
-            yield from _wrapped(told, 17, -13) if everything else _wrapped(told, 17, -13)[:2]
-            if everything and one.question.no_vote:
-                yield from _wrapped(f"no vote: {one.question.no_vote}", 19, -2)
-            for found in rows if everything else ():
-                if found.question is one.question and (found.corpus, found.family) == (one.corpus, one.family):
-                    yield from _wrapped(_contrast(found), 19, -2)
-        if any(one.question.no_vote for one in shown):
-            yield "    In brackets: no vote. --all says why."
-        if not everything:
-            left = f"{len(own) - len(shown)} of {len(own)} questions are not shown. " * (len(shown) < len(own))
-            yield f"    {left}--all prints every question and contrast."
+        if everything:
+            for question in ordered:
+                yield from _in_full(question, rows, width)
+        else:
+            yield from _in_short(ordered, MOST - len([*_head(claim, own, width)]), width)
+
+
+def _head(claim: str, own: Sequence[Finding], width: int) -> Iterator[str]:
+    """Yield a claim, its answer, a row that decides it, and what the literature says."""
+    verdict, row = summary(own), deciding(own)
+    yield from _wrapped(f"{claim}  {row.claim.statement}", width, 4, -4)
+    yield from _wrapped(f"The answer: {verdict.words}.", width, 4)
+    if row.test.difference is not None and verdict.word != NOT_ASKED:
+        what = "What keeps it from holding" if verdict.word in (DEPENDS, FAILS) else "A row that decides"
+        yield from _wrapped(f"{what}: {row.name()}: {_estimate(row)} ({table.asked_in(row)}).", width, 4)
+    if row.claim.published:
+        yield from _wrapped(f"in the literature: {row.claim.published}", width, 4)
+    yield ""
+
+
+def _in_short(questions: Sequence[Finding], room: int, width: int) -> Iterator[str]:
+    """Yield an answer for each question, as far as the lines suffice, and say what is left out."""
+    texts: list[str] = []
+    count = 0
+    for question in questions:
+        text = _wrapped(answer(question), width, 17, -13)
+        if len(texts) + len(text) > room - 3:  # three lines end the claim
+            break
+        texts += text
+        count += 1
+    yield from texts
+    if any(question.question.no_vote for question in questions[:count]):
+        yield "    In brackets: no vote. --all says why."
+    left = f"{len(questions) - count} of {len(questions)} questions are not shown. " if count < len(questions) else ""
+    yield from _wrapped(f"{left}--all prints every question and contrast.", width, 4)
+
+
+def _in_full(question: Finding, rows: Sequence[Finding], width: int) -> Iterator[str]:
+    """Yield the answer to a question, and each of its contrasts."""
+    yield from _wrapped(answer(question), width, 17, -13)
+    if question.question.no_vote:
+        yield from _wrapped(f"no vote: {question.question.no_vote}", width, 19, -2)
+    for row in rows:
+        if (row.question, row.corpus, row.family) == (question.question, question.corpus, question.family):
+            yield from _wrapped(_contrast(row), width, 19, -2)
 
 
 def answer(row: Finding) -> str:
@@ -71,13 +103,13 @@ def _contrast(row: Finding) -> str:
     return f"{row.name()} ({cells['metric']}) [{row.word}]: {', '.join(known)}"
 
 
-def summary_lines(rows: Sequence[Finding], width: int) -> Iterator[str]:
-    """Yield the summary for a terminal of a width: a line per claim, with its verdict and its questions."""
-    yield f"   #  {'claim':<38}verdict"[:width]
-    for claim, own in by_claim(rows).items():
-        statement = textwrap.shorten(own[0].claim.statement, 36, placeholder="…")
-        yield f"{claim:>4}  {statement:<38}{summary(own).words}"[:width]
+def summary_rows(rows: Sequence[Finding]) -> list[dict[str, str]]:
+    """Return a row for each claim, with its verdict."""
+    return [
+        {"#": claim, "claim": own[0].claim.statement, "verdict": summary(own).words}
+        for claim, own in by_claim(rows).items()
+    ]
 
 
-def _wrapped(text: str, indent: int, first: int = 0) -> list[str]:
-    return textwrap.wrap(text, WIDTH, initial_indent=" " * (indent + first), subsequent_indent=" " * indent)
+def _wrapped(text: str, width: int, indent: int, first: int = 0) -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=" " * (indent + first), subsequent_indent=" " * indent)

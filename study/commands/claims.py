@@ -10,17 +10,17 @@ file of sweeps/; `sweep: PATH.yaml` is any other sweep file.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from study.commands.options import Parser, folder, say
+from study.commands.options import Parser, columns, folder, paragraphs, say, table_lines
 from study.run_names import results_folder, sweeps_folder
 
 NOTES = """
-depends    some questions hold and some fail
-open       no question fails, and some are not decided; so many seeds would decide them
-not asked  the runs test something else than the published claim
+  depends: some questions hold and some fail
+  open: no question fails, and some are not decided; so many seeds would decide them
+  not asked: the runs test something else than the published claim
+
 One claim: study claims {}. All in full: docs/verdicts.md. Terms: docs/statistics.md."""
 
 
@@ -44,8 +44,7 @@ def main(argv: Sequence[str]) -> int:
 
     rows = evaluate(schema.read_all(args.claims), Runs(runs, sweeps_folder()), args.claim)
     if args.claim or args.all:
-        say(*page.lines(rows, args.all))
+        say(*page.lines(rows, args.all, min(page.WIDTH, columns())))
     else:
-        width = shutil.get_terminal_size((100, 24)).columns
-        say(*page.summary_lines(rows, width), NOTES.format(rows[-1].claim.id))
+        say(*table_lines(page.summary_rows(rows)), *paragraphs(NOTES.format(rows[-1].claim.id)))
     return 0

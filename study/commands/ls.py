@@ -1,7 +1,7 @@
 """List runs, sweeps, presets, fields, scores or corpora.
 
   runs      your own runs, the newest first, then the published ones
-  sweeps    sweep files: runs, seeds, arms and the metric that decides
+  sweeps    sweep files by name: runs, seeds, arms and the metric that decides
   presets   published models for --preset
   fields    fields of an experiment: short name in sweep files, and default
   scores    scores by corpus, as `split/score`, and their direction
@@ -62,10 +62,20 @@ def main(argv: Sequence[str]) -> int:
         print(table.to_csv(index=False, lineterminator="\n"), end="")
         return 0
     rows = table[shown].head(MOST if args.what == "runs" else len(table)).to_dict("records")
+    if args.what == "runs":
+        rows = [{_short(name): value for name, value in row.items()} for row in rows]
+        for row in rows:
+            if "started_utc" in row:
+                row["started_utc"] = row["started_utc"][: len("2026-11-28T10:52")]
     say(*table_lines(rows) if rows else [f"no {args.what}"])
     if len(rows) < len(table):
         say(f"and {len(table) - len(rows)} more of {len(table)}; choose with --query, or print all with --csv")
     return 0
+
+
+def _short(column: str) -> str:
+    """Return the name of a column in a terminal: `scale` for `model.attention.cross.scale`, as a condition has it."""
+    return column.rpartition(".")[2]
 
 
 def _runs(args: Namespace) -> tuple[pd.DataFrame, list[str]]:
@@ -80,7 +90,8 @@ def _runs(args: Namespace) -> tuple[pd.DataFrame, list[str]]:
         table, named = ledger.query(table, args.query)
     there = map(str, table.head(MOST).dropna(axis=1, how="all"))
     tests = sorted(name for name in there if name.startswith("test") and name.split("/")[1] in SCORES)
-    usual = ["id", "status", "started_utc", *tests[: len(SCORES)], *named]
+    began = [] if named else ["started_utc"]  # a terminal has no room for both
+    usual = ["id", "status", *began, *tests[: len(SCORES)], *named]
     return table, [name for name in dict.fromkeys(usual) if name in table]
 
 
@@ -94,7 +105,7 @@ def _sweeps() -> Iterator[dict[str, Any]]:
             print(f"study: {problem}", file=sys.stderr)
             continue
         sizes = {"runs": len(spec.runnable), "seeds": len(spec.seeds), "arms": sum(map(len, spec.arms.values()))}
-        yield {"file": str(path), **sizes, "metric": "/".join(spec.metric), "description": spec.description}
+        yield {"sweep": path.stem, **sizes, "metric": "/".join(spec.metric), "description": spec.description}
 
 
 def _presets() -> Iterator[dict[str, Any]]:

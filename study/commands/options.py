@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 import difflib
+import itertools
+import re
 import shlex
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -24,8 +27,13 @@ class Parser(argparse.ArgumentParser):
     """Argument parser of a verb. A mistake becomes an `InputError`, in the words of argparse."""
 
     def __init__(self, **given: Any) -> None:
+        given["description"] = "\n".join(paragraphs(given.get("description") or ""))
         super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **given})
         self.register("type", Path, path)
+
+    def add_argument_group(self, title: str, description: str | None = None) -> Any:  # type: ignore[override]
+        """Add a group of options, with a description as wide as the terminal."""
+        return super().add_argument_group(title, "\n".join(paragraphs(description or "")))
 
     def share(self, *names: str) -> None:
         """Add options that several verbs have, by their names."""
@@ -72,6 +80,10 @@ def path(text: str) -> Path:
         raise argparse.ArgumentTypeError(str(problem)) from None
 
 
+PIECE = re.compile(r"\s+|[^\s/]*/|[^\s/]+")
+"""What a fold in a column of a table keeps together."""
+NARROWEST = 8
+"""Letters that the last column of a table has at least."""
 SITES = ("cross", "encoder_self", "decoder_self")
 SHARED: dict[str, dict[str, Any]] = {
     "run": {"metavar": "RUN", "help": RUN},
@@ -134,13 +146,57 @@ def say(*lines: str) -> None:
     print("\n".join(map(shown, lines)), flush=True)
 
 
+def columns() -> int:
+    """Return the letters of a line: those of the terminal, else 100."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def paragraphs(text: str) -> list[str]:
+    """Return the lines of a text, as long as the terminal has them. An indented line stays a line of its own."""
+    text = re.sub(r"(?m)(^ +- .*)\n +(?=[^ -])", r"\1 ", re.sub(r"(?<=\S)\n(?=\S)", " ", text))
+    found: list[str] = []
+    for line in text.split("\n"):
+        indent = " " * (len(line) - len(line.lstrip(" -")))
+        found += textwrap.wrap(line, columns(), subsequent_indent=indent) or [""]
+    return found
+
+
 def table_lines(rows: Sequence[dict[Any, Any]]) -> Iterator[str]:
-    """Lines of a table, one per row, with the keys as its head. The last column is as long as it needs."""
+    """Yield the lines of a table with the keys as its head.
+
+    In a terminal, the widest columns are folded, at blanks and after slashes, until the table fits; the last one also
+    within words. Elsewhere a row is a line, for other programs.
+    """
     names = list(dict.fromkeys(name for row in rows for name in row))
-    texts = [names, *([_cell(row.get(name)) for name in names] for row in rows)]
-    widths = [max(len(line[i]) for line in texts) for i in range(len(names))]
+    texts = [list(map(str, names)), *([_cell(row.get(name)) for name in names] for row in rows)]
+    by_column = [[line[place] for line in texts] for place in range(len(names))]
+    widths = [max(map(len, column)) for column in by_column]
+    least = [max(len(piece) for text in column for piece in (*PIECE.findall(text), "")) for column in by_column]
+    least[-1] = min(least[-1], NARROWEST)
+    room = columns() - 2 * (len(names) - 1)
+    while sys.stdout.isatty() and sum(widths) > room:
+        spare, place = max(
+            (width if width > low else 0, at) for at, (width, low) in enumerate(zip(widths, least, strict=True))
+        )
+        if not spare:
+            break
+        widths[place] -= 1
     for line in texts:
-        yield "  ".join(text.ljust(width) for text, width in zip(line, widths, strict=True)).rstrip()
+        cells = [_folded(text, width) for text, width in zip(line, widths, strict=True)]
+        for parts in itertools.zip_longest(*cells, fillvalue=""):
+            yield "  ".join(part.ljust(width) for part, width in zip(parts, widths, strict=True)).rstrip()
+
+
+def _folded(text: str, width: int) -> list[str]:
+    """Return the lines of a text in a column."""
+    if len(text) <= width:
+        return [text]
+    lines = [""]
+    for piece in PIECE.findall(text):
+        if len((lines[-1] + piece).rstrip()) > width:
+            lines.append("")
+        lines[-1] = (lines[-1] + piece).lstrip()
+    return [line[at : at + width].rstrip() for line in lines for at in range(0, len(line.rstrip()), width)]
 
 
 def record_lines(row: dict[Any, Any]) -> Iterator[str]:

@@ -32,9 +32,10 @@ def main(argv: Sequence[str]) -> int:
     for name in FIELDS:
         field = Pruning.model_fields[name]
         default = "" if field.default is None else f" (default: {field.default})"
-        text = (field.description or "").replace("%", "%%") + default
-        flag = f"--{name.replace('_', '-')}"
-        parser.add_argument(flag, dest=name, help=text, metavar="|".join(choices(field)) or "N")
+        values = f"{', '.join(choices(field))}. " if choices(field) else ""
+        text = values + (field.description or "").replace("%", "%%") + default
+        metavar = name.upper() if values else "N"
+        parser.add_argument(f"--{name.replace('_', '-')}", dest=name, help=text, metavar=metavar)
     args = parser.parse_args(argv)
     store, identity = find(args.run, runs_folder(args.runs))
     base, trained = store.folder / identity, store.record(identity)

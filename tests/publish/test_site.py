@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -102,21 +101,6 @@ def whole(results, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole") / "_site"
     output.write(Content(results, results.parent / "sweeps"), folder)
     return folder
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """A headless Chromium: the system's, else the one of Playwright."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
-    system = next(
-        (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), None
-    )
-    with playwright.sync_playwright() as driver:
-        if system is None and not Path(driver.chromium.executable_path).is_file():
-            pytest.skip("no Chromium: install your system's, or run `playwright install chromium`")
-        browser = driver.chromium.launch(args=["--no-sandbox"], executable_path=system)
-        yield browser
-        browser.close()
 
 
 @pytest.fixture
