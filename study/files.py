@@ -253,8 +253,15 @@ def read_parquet(
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Return the temporary files in a folder. Remove them only if no process writes there."""
+    """Return the temporary files in a folder."""
     return list(folder.glob(f".*{SUFFIX}"))
+
+
+def clean(*folders: Path) -> None:
+    """Remove the temporary files that killed processes have left in folders in which no other process writes now."""
+    for left in (left for folder in folders for left in leftovers(folder)):
+        with suppress(OSError):
+            left.unlink()
 
 
 def _opened(path: Path, below: Path | None) -> BinaryIO:

@@ -300,7 +300,7 @@ class Launcher:
 
     def say(self, word: str, task: Task, rest: str = "") -> None:
         """Print a line about a run."""
-        print(f"{word:8}{task.id}  {task.label}{rest}", flush=True)
+        print(f"{word:<9}{task.id}  {task.label}{rest}", flush=True)
 
     def stop(self) -> None:
         """End the trials: asked first, killed after a while or at the second interrupt. They can be resumed."""

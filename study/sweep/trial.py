@@ -60,12 +60,15 @@ def record_of(
         InputError: another process has the run, or data, device or folder cannot be used, or the disk is full.
     """
     if not in_sweep and not due(folder):
+        tidy(folder)
         return records.read(folder / "record.json")
     with lease.holding(folder, wait=in_sweep):
         try:
             from study.pruning.run import run
 
-            return run(experiment, folder, watch, partial(lease.holding, wait=True), base)
+            record = run(experiment, folder, watch, partial(lease.holding, wait=True), base)
+            tidy(folder)
+            return record
         except (KeyboardInterrupt, SystemExit):
             kept = folder / records.CHECKPOINT
             way = f"continues from {kept}" if kept.exists() else "starts again, since nothing was saved yet"
@@ -80,6 +83,13 @@ def record_of(
 def due(folder: Path) -> bool:
     """Return True if a run has no good record: it is missing, was interrupted, or has failed."""
     return records.state(folder) not in ("finished", "diverged")
+
+
+def tidy(folder: Path) -> None:
+    """Remove what attempts that were killed have left beside a record."""
+    with suppress(OSError):
+        (folder / records.CHECKPOINT).unlink()
+    files.clean(folder, folder / plugins.FOLDER)
 
 
 def lack_of(problem: BaseException, folder: Path) -> str | None:
@@ -117,8 +127,7 @@ def main(
                 trial(experiment, folder)
                 if due(folder):
                     raise RuntimeError("the trial ended without a record")
-                for path in (folder / records.CHECKPOINT, *files.leftovers(folder)):  # of attempts that were killed
-                    path.unlink(missing_ok=True)
+                tidy(folder)
         except BaseException as problem:
             with suppress(OSError):  # the log may be what cannot be written
                 traceback.print_exception(problem)

@@ -53,7 +53,7 @@ def test_whatever_a_trial_does_the_sweep_goes_on_and_says_so(file, out, capsys):
     printed = capsys.readouterr().out
     assert "2 of 7 runs done, 5 failed" in printed
     assert "  diverged  seed=4: " in printed
-    assert f"again   {found[2].id}  seed=2: OSError: cannot read secret.txt" in printed
+    assert f"again    {found[2].id}  seed=2: OSError: cannot read secret.txt" in printed
     assert printed.count("failed  ") == 10, "each of five runs once as an event and once in the list"
     assert all(str(out / found[seed].id / "log.txt") in printed for seed in (2, 3, 5, 6))
     assert int((out / found[3].id / "left").read_text()) not in parents()
