@@ -13,7 +13,6 @@ from pathlib import Path
 
 from study import __version__
 from study.commands import GROUPS, VERBS
-from study.config import plugins
 from study.errors import (
     BROKEN,
     BUSY,
@@ -88,12 +87,16 @@ def _dispatch(arguments: list[str]) -> int:
     for argument in rest:
         if "\0" in argument or not is_text(argument):
             raise InputError(f"{argument[:40]!r}: expected UTF-8 text without NUL, got other bytes. Type it as UTF-8.")
+    from study.config import plugins  # not for --help and --version: it builds every section of the configuration
+
     code: int = importlib.import_module(f"study.commands.{verb}").main(plugins.from_command_line(rest))
     return code
 
 
 def _explained(problem: Exception) -> tuple[str, int]:
     """One line about an exception, and the exit status."""
+    from study.config import plugins
+
     if isinstance(problem, OSError) and problem.filename is None and problem.errno in (errno.EPIPE, errno.ENOSPC):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes what is left when it ends
         line = f"standard output cannot be written ({problem.strerror})"
