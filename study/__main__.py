@@ -13,8 +13,21 @@ from pathlib import Path
 
 from study import __version__
 from study.commands import GROUPS, VERBS
-from study.config import plugins
-from study.errors import BROKEN, BUSY, EXIT_STATUS, INSTALL, INTERRUPTED, UNWRITTEN, BusyError, InputError, shown
+from study.errors import (
+    BROKEN,
+    BUSY,
+    EXIT_STATUS,
+    FAILED,
+    INSTALL,
+    INTERRUPTED,
+    UNWRITTEN,
+    BusyError,
+    InputError,
+    LostError,
+    lacking,
+    short_of_memory,
+    shown,
+)
 from study.files import collect_seldom, is_text
 
 TRACEBACK = "STUDY_TRACEBACK"
@@ -74,12 +87,16 @@ def _dispatch(arguments: list[str]) -> int:
     for argument in rest:
         if "\0" in argument or not is_text(argument):
             raise InputError(f"{argument[:40]!r}: expected UTF-8 text without NUL, got other bytes. Type it as UTF-8.")
+    from study.config import plugins  # not for --help and --version: it builds every section of the configuration
+
     code: int = importlib.import_module(f"study.commands.{verb}").main(plugins.from_command_line(rest))
     return code
 
 
 def _explained(problem: Exception) -> tuple[str, int]:
     """One line about an exception, and the exit status."""
+    from study.config import plugins
+
     if isinstance(problem, OSError) and problem.filename is None and problem.errno in (errno.EPIPE, errno.ENOSPC):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes what is left when it ends
         line = f"standard output cannot be written ({problem.strerror})"
@@ -88,15 +105,19 @@ def _explained(problem: Exception) -> tuple[str, int]:
         return str(problem), BUSY if isinstance(problem, BusyError) else 2
     if isinstance(problem, ModuleNotFoundError) and problem.name in EXTRAS:
         return f"{problem.name}: not installed, and this verb needs it. " + INSTALL.format(EXTRAS[problem.name]), 2
+    if isinstance(problem, LostError):
+        return str(problem), FAILED
+    own_line = plugins.line_of(problem)
+    if not own_line and (lack := lacking(problem)):
+        return lack, 2
     if isinstance(problem, OSError) and isinstance(problem.filename, str):
-        remedy = "Make room" if problem.errno in (errno.ENOSPC, errno.EDQUOT) else "Check the name and your rights"
-        return f"{problem.filename}: {problem.strerror}. {remedy}, then repeat the command.", 2
-    if isinstance(problem, MemoryError) or "alloc" in str(problem):  # torch has a RuntimeError for it
+        return f"{problem.filename}: {problem.strerror}. Check the name and your rights, then repeat the command.", 2
+    if short_of_memory(problem):
         return "not enough memory. Use a smaller model, smaller batches or less data.", 2
     where = traceback.extract_tb(problem.__traceback__)[-1]
     what = f"{type(problem).__name__}: {problem}".removesuffix(": ")[:300]
-    if line := plugins.line_of(problem):
-        return f"{line}: {what}. Correct this line; `study check` tests the file", 2
+    if own_line:
+        return f"{own_line}: {what}. Correct this line; `study check` tests the file", 2
     if own := plugins.running():
         return f"{' or '.join(own)}: expected a mechanism that fits, got {what}. `study check` finds the mistake", 2
     return (

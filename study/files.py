@@ -92,17 +92,16 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
     # Forty characters: a name of 255 bytes leaves no room for a longer temporary one.
     temporary = path.with_name(f".{path.name[:40]}.{secrets.token_hex(4)}{SUFFIX}")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.touch(exist_ok=False)
-        if path.exists() and not (path.is_file() or path.is_dir() or path.is_symlink()):
-            raise OSError(errno.EINVAL, "a pipe or a device")  # root would put a file in the place of /dev/null
-        yield temporary
-        if durable:
-            with temporary.open("rb") as file:
-                os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as problem:
-        raise type(problem)(problem.errno, problem.strerror or str(problem), str(path)) from None
+        with named(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.touch(exist_ok=False)
+            if path.exists() and not (path.is_file() or path.is_dir() or path.is_symlink()):
+                raise OSError(errno.EINVAL, "a pipe or a device")  # root would put a file in the place of /dev/null
+            yield temporary
+            if durable:
+                with temporary.open("rb") as file:
+                    os.fsync(file.fileno())
+            os.replace(temporary, path)
     finally:
         with suppress(OSError):  # its folder may be a file
             temporary.unlink()
@@ -110,13 +109,18 @@ def replacing(path: Path, durable: bool = True) -> Iterator[Path]:
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Hold a folder for this process alone; another one waits. A folder to which nothing was added is removed."""
+    """Hold a folder for this process alone; another one waits. A folder to which nothing was added is removed.
+
+    Raises:
+        OSError: it cannot be written, or its file system has no locks; `filename` is the folder.
+    """
     from filelock import lock_descriptor
 
     folder.mkdir(parents=True, exist_ok=True)
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        lock_descriptor(descriptor)
+        with named(folder):
+            lock_descriptor(descriptor)
         yield
     finally:
         os.close(descriptor)
@@ -128,11 +132,22 @@ def append(path: Path, text: str) -> None:
     """Write a text at the end of a file, which is made if there is none.
 
     Raises:
-        OSError: it cannot be written, or is a link.
+        OSError: it cannot be written, or is a link; `filename` is `path`.
     """
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with open(os.open(path, flags, 0o666), "a", encoding="utf-8") as file:
+    with named(path), open(os.open(path, flags, 0o666), "a", encoding="utf-8") as file:
         file.write(text)
+
+
+@contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Context in which every OSError has a path as its `filename`: errors of an open file have none."""
+    try:
+        yield
+    except NotImplementedError as problem:  # filelock's, where the kernel has no flock
+        raise OSError(errno.ENOLCK, str(problem), str(path)) from None
+    except OSError as problem:
+        raise type(problem)(problem.errno, problem.strerror or str(problem), str(path)) from None
 
 
 def read(path: Path, limit: int = LARGEST, below: Path | None = None) -> bytes:
@@ -238,8 +253,15 @@ def read_parquet(
 
 
 def leftovers(folder: Path) -> list[Path]:
-    """Return the temporary files in a folder. Remove them only if no process writes there."""
+    """Return the temporary files in a folder."""
     return list(folder.glob(f".*{SUFFIX}"))
+
+
+def clean(*folders: Path) -> None:
+    """Remove the temporary files that killed processes have left in folders in which no other process writes now."""
+    for left in (left for folder in folders for left in leftovers(folder)):
+        with suppress(OSError):
+            left.unlink()
 
 
 def _opened(path: Path, below: Path | None) -> BinaryIO:

@@ -8,6 +8,7 @@ A published folder has tables (see `study.publish.tables`), and `models/` has th
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -196,7 +197,7 @@ class Store:
         if (content := self.content(identity, VALIDATIONS)) is None:
             remedy = f"Older runs have one map alone; `study rerun {identity}` trains the run again and keeps them all."
             raise InputError(f"{where}: expected maps of the validations, got none. {remedy}")
-        maps = [attention_map(line, where) for line in content.splitlines()]
+        maps = [attention_map(line, where) for line in content.splitlines() if _is_whole(line)]
         if any(type(one.get("step")) is not int for one in maps):
             raise InputError(f"{where}: expected the step of each map, got none. Restore the file.")
         return [*{one["step"]: one for one in maps}.values()]  # a resumed run writes some again
@@ -425,6 +426,14 @@ def attention_map(content: bytes, where: str) -> dict[str, Any]:
         shape = "expected source, target, weights of their sizes and gold links, got others"
         raise InputError(f"{where}: {shape}. Restore the file.") from None
     return found
+
+
+def _is_whole(line: bytes) -> bool:
+    """Return True if a line is JSON. One that a stop or a full disk has cut is none."""
+    with suppress(ValueError, RecursionError):
+        json.loads(line)
+        return True
+    return False
 
 
 def sha256(content: bytes) -> str:

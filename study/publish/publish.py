@@ -101,8 +101,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
     )
     arms = {cell.id: arm_words(spec.arm(cell)) for cell in spec.runnable if cell.id in stores}
     results.root.mkdir(parents=True, exist_ok=True)
-    for left in (*files.leftovers(results.root), *files.leftovers(results.root / SENTENCES)):
-        left.unlink(missing_ok=True)
+    files.clean(results.root, results.root / SENTENCES, results.root / plugins.FOLDER)
     tables.add(results.root, [_new(one, working) for one in fresh], {spec.name: arms})
     plugins.keep(results.root, (value for one in made.values() for _, value in flat(one.config)))
     write_manifest(results.root, {spec.name: sweep})

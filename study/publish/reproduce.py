@@ -106,6 +106,8 @@ def reproduce(results: Results, say: Callable[[str], None] = print, steps: Seque
             f"{results.root}: expected published sweeps, got none. Publish one with `study publish SWEEP`."
         )
     inputs = Inputs(results)
+    top = results.root.resolve().parent
+    files.clean(results.root, results.root / "tables", top, top / "docs", top / "paper")
     for name in (step for step in STEPS if step in (steps or STEPS)):
         paths = STEPS[name](inputs)
         seal(results, paths)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,16 +24,22 @@ from typing import Any
 from study import records
 from study.config import Experiment, plugins, scientific
 from study.config.experiment import threads_for
-from study.errors import BUSY
+from study.errors import BUSY, LOST, InputError, ending, lacking
 from study.metrics import decimals
 from study.sweep import lease, signals
 from study.sweep.estimate import clock
 from study.sweep.resources import Plan, Resources, Slot
 from study.sweep.spec import Cell, Spec
-from study.sweep.trial import WRONG, Trial, check_room, due, main, train, write_failure
+from study.sweep.trial import WRONG, Trial, due, main, train, write_failure
 
 POLL = 0.5
 """Seconds between two looks at what happens."""
+ORPHANED = 255
+"""Exit status that multiprocessing gives a trial whose fork server was killed, so that nobody knows the real one."""
+SOCKET = 75
+"""Bytes of a folder of temporary files in which a socket, whose path has at most 107, has room for its own names."""
+LOSSES = 10
+"""Number of fork servers that a sweep may lose one after another, and that a run may lose."""
 PRELOAD = ("torch", "pytorch_lightning", "wandb.apis.public", "study.pruning.run")
 """Modules of a real trial, W&B's first run included. Named, not imported: the launcher itself stays light."""
 
@@ -128,6 +135,7 @@ class Started:
     task: Task
     slot: Slot
     process: BaseProcess
+    trial: connection.Connection
     pid: int
     began: float = field(default_factory=time.monotonic)
 
@@ -151,7 +159,7 @@ class Launcher:
     def __init__(self, job: Job, todo: Iterable[Task], layout: Iterable[Slot], asked: Sequence[int] = ()) -> None:
         self.job, self.pending, self.free, self.asked = job, list(todo), list(layout), asked
         self.began, self.total, self.settled, self.failed = time.monotonic(), len(self.pending), 0, 0
-        self.attempts = Counter[str]()
+        self.attempts, self.losses = Counter[tuple[str, bool]](), 0
         self.started: dict[int, Started] = {}
         self.notes: list[str] = []
         """Failed and diverged runs, for the end."""
@@ -210,9 +218,29 @@ class Launcher:
         environment |= {} if gpu is None else {"CUDA_VISIBLE_DEVICES": gpu}  # the fork server may be older
         plugins.keep(folder, scientific(task.experiment).values())
         experiment = task.experiment.model_copy(update={"trainer": trainer})
-        process = spawn(self.job.trial, (experiment, folder, environment), slot.threads)
-        self.started[process.sentinel] = Started(task, slot, process, process.pid or 0)
+        try:
+            process, trial = spawn(self.job.trial, (experiment, folder, environment), slot.threads)
+        except LOST:
+            self.lose(task, slot)
+            return
+        self.losses = 0
+        self.started[process.sentinel] = Started(task, slot, process, trial, process.pid or 0)
         self.say("start", task)
+
+    def lose(self, task: Task, slot: Slot) -> None:
+        """Queue a run again whose fork server was killed before the run began.
+
+        Raises:
+            InputError: that has happened too often.
+        """
+        self.losses += 1
+        if self.losses > LOSSES:
+            raise InputError(
+                f"{self.job.out}: the process that starts runs ended {self.losses} times before a run began, as when "
+                "memory is short. Give the sweep more memory; the same command continues."
+            )
+        self.pending.append(task)
+        self.free.append(slot)
 
     def ended(self, one: Started) -> None:
         """Settle a trial whose process has ended, or the process that it was forked from; then it ends soon, too."""
@@ -222,6 +250,9 @@ class Launcher:
         self.free.append(one.slot)
         if code not in (0, BUSY):
             one.end(signal.SIGKILL)
+        with suppress(EOFError), one.trial:  # an end without a line, too, is something to read
+            if one.trial.poll():
+                raise InputError(one.trial.recv())
         if code == BUSY:
             self.pending.append(one.task)
         elif due(self.job.out / one.task.id):
@@ -232,11 +263,13 @@ class Launcher:
     def retry(self, one: Started, code: int | None) -> None:
         """Queue a run again, or leave the record of its failure, which a trial that was killed has not written."""
         task, folder = one.task, self.job.out / one.task.id
-        check_room(self.job.out)
-        self.attempts[task.id] += 1
+        if line := lacking(None, self.job.out):
+            raise InputError(line)
+        orphaned = code == ORPHANED
+        self.attempts[task.id, orphaned] += 1
         known = records.state(folder) == "failed"
         why = records.read(folder / "record.json").error if known else ending(code)
-        if code != WRONG and self.attempts[task.id] <= self.job.retries:
+        if code != WRONG and self.attempts[task.id, orphaned] <= (LOSSES if orphaned else self.job.retries):
             self.say("again", task, f": {why}")
             self.pending.append(task)
         elif (held := lease.acquire(folder)) is None:
@@ -267,7 +300,7 @@ class Launcher:
 
     def say(self, word: str, task: Task, rest: str = "") -> None:
         """Print a line about a run."""
-        print(f"{word:8}{task.id}  {task.label}{rest}", flush=True)
+        print(f"{word:<9}{task.id}  {task.label}{rest}", flush=True)
 
     def stop(self) -> None:
         """End the trials: asked first, killed after a while or at the second interrupt. They can be resumed."""
@@ -282,20 +315,17 @@ class Launcher:
             one.end(signal.SIGKILL)
 
 
-def ending(code: int | None) -> str:
-    """Return why a trial has left no record, by the exit status of its process."""
-    if code is None or code >= 0:
-        return f"ended with exit status {code} and no record"
-    short = ", as the kernel does when memory is short" if -code == signal.SIGKILL else ""
-    return f"killed by signal {-code} ({signal.Signals(-code).name}){short}"
-
-
-def spawn(trial: Trial, arguments: tuple[Any, ...], threads: int) -> BaseProcess:
+def spawn(trial: Trial, arguments: tuple[Any, ...], threads: int) -> tuple[BaseProcess, connection.Connection]:
     """Start a trial in a fork of a process that has imported torch and the like, which takes seconds, once.
+
+    Return its process, and the end of a pipe that gets a line if the trial lacks what every other run would lack, too.
 
     That process, the fork server, has never touched CUDA. The signals that are for the launcher are blocked in it:
     while it imports, Ctrl-C would print a traceback, and SLURM sends SIGUSR2, the warning before a time limit, to every
     process of a job.
+
+    Raises:
+        EOFError, ConnectionError: the fork server was killed, so no trial was started; see `study.errors.LOST`.
     """
     from multiprocessing import forkserver, resource_tracker  # here, since Windows has none
 
@@ -304,17 +334,21 @@ def spawn(trial: Trial, arguments: tuple[Any, ...], threads: int) -> BaseProcess
         "PYTHONSAFEPATH": "1",  # a study.py in the working directory is not this package
         "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # asking for GPUs must not initialise CUDA before the fork
     }
-    lacking = {name: value for name, value in settings.items() if name not in os.environ}
+    unset = {name: value for name, value in settings.items() if name not in os.environ}
     blocked = (signal.SIGINT, signal.SIGUSR2)
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([*(PRELOAD if trial is train else (trial.__module__,)), "study.sweep.trial"])
-    os.environ.update(lacking)
+    os.environ.update(unset)
+    if len(os.fsencode(tempfile.gettempdir())) > SOCKET:
+        tempfile.tempdir = "/tmp"
     resource_tracker.ensure_running()  # its start unblocks SIGINT, so it comes first
     signal.pthread_sigmask(signal.SIG_BLOCK, blocked)
     forkserver.ensure_running()
     signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
-    for name in lacking:
+    for name in unset:
         del os.environ[name]
-    process = context.Process(target=main, args=(trial, *arguments))
-    process.start()
-    return process
+    told, trial_end = context.Pipe(duplex=False)
+    with trial_end:
+        process = context.Process(target=main, args=(trial_end, trial, *arguments))
+        process.start()
+    return process, told

@@ -24,6 +24,9 @@ def estimated(experiments: Iterable[Experiment], *folders: Path) -> list[float |
         experiments: the runs.
         folders: folders of finished runs, or published results. For a kind of runs the first that has it counts.
     """
+    experiments = list(experiments)
+    if not experiments:
+        return []  # and read no table
     columns, pace = ["status", "wall_seconds", *ALIKE, *WORK], dict[tuple[Any, ...], float]()
     for folder in filter(Path.is_dir, folders):
         store = Store(folder)
@@ -32,7 +35,7 @@ def estimated(experiments: Iterable[Experiment], *folders: Path) -> list[float |
         pruned = frame[ALIKE[-1]].astype(object).fillna("")
         frame = frame.assign(pace=frame["wall_seconds"] / frame[WORK].astype(float).prod(axis=1), **{ALIKE[-1]: pruned})
         pace = {**frame.groupby(ALIKE)["pace"].mean(), **pace}
-    rows = [dict(flat(experiment.model_dump(mode="json"))) for experiment in experiments]
+    rows = (dict(flat(experiment.model_dump(mode="json"))) for experiment in experiments)
     found = [(pace.get(tuple(row.get(name) or "" for name in ALIKE)), row[WORK[0]] * row[WORK[1]]) for row in rows]
     return [None if each is None else each * work for each, work in found]
 

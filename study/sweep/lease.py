@@ -14,7 +14,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout, lock_descriptor
 
-from study.errors import BusyError, InputError
+from study.errors import BusyError, InputError, lacking
 
 FILE = "lease"
 PATIENCE = 0.25
@@ -38,7 +38,8 @@ def acquire(folder: Path, patience: float = PATIENCE) -> FileLock | None:
         return None
     except (OSError, NotImplementedError) as problem:
         why = problem.strerror if isinstance(problem, OSError) else problem
-        raise InputError(f"{folder}: cannot be written or locked ({why}). Choose another folder with --runs.") from None
+        line = f"{folder}: cannot be written or locked ({why}). Choose another folder with --runs."
+        raise InputError(lacking(problem, folder) or line) from None
     return lock
 
 

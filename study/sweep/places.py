@@ -42,5 +42,6 @@ def write(spec: Spec, out: Path) -> None:
     """
     own = {name: place.model_dump(mode="json") for name, place in places([spec]).items()}
     with files.locked(out):  # another sweep may add its own now
+        files.clean(out)
         known = files.read_json(out / PLACES, below=out) if (out / PLACES).exists() else {}
         files.write(out / PLACES, json.dumps(known | own, ensure_ascii=False, indent=0) + "\n", durable=False)

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from study.errors import InputError
+from study.errors import InputError, lacking
 from study.sweep import engine, resources
 from study.sweep.resources import Asked, Plan, plural
 from study.sweep.signals import noted
@@ -19,6 +19,8 @@ from study.tracking.view import PLACES
 
 RETRIES = 5
 """Number of times that Ray starts a task again whose worker or node was lost."""
+STARTS = 3
+"""Number of times that Ray is asked to start here: it gives up after half a minute on a machine that is busy."""
 QUIET = {"include_dashboard": False, "log_to_driver": False, "logging_level": "warning"}
 
 
@@ -91,16 +93,25 @@ def make(job: engine.Job, options: Options) -> int:
 def _connected(address: str | None) -> Any:
     """Return Ray, connected. An address that does not answer is found within seconds; Ray itself tries for minutes."""
     ray = importlib.import_module("ray")
-    try:
-        host, _, port = (address or "").removeprefix("ray://").rpartition(":")
-        if host:
-            socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
-        ray.init(address=address, **QUIET)
-    except (OSError, OverflowError, ValueError, RuntimeError, ray.exceptions.RayError) as problem:
-        raise InputError(
-            f"--address: no Ray cluster answers at {address} ({_line(problem)}). Start one with `ray start --head`, or "
-            "leave --address out. A cluster with a token needs ~/.ray/auth_token here, and RAY_AUTH_MODE=token."
-        ) from None
+    for start in range(1, STARTS + 1):
+        try:
+            host, _, port = (address or "").removeprefix("ray://").rpartition(":")
+            if host:
+                socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+            ray.init(address=address, **QUIET)
+            break
+        except Exception as problem:  # Ray raises bare ones, too
+            ray.shutdown()
+            if address is not None:
+                raise InputError(
+                    f"--address: no Ray cluster answers at {address} ({_line(problem)}). Start one with `ray start "
+                    "--head`, or leave --address out. A cluster with a token needs ~/.ray/auth_token here, and "
+                    "RAY_AUTH_MODE=token."
+                ) from None
+            if start == STARTS:
+                remedy = "Try again when this machine is less busy, or use --engine local."
+                line = lacking(problem) or f"--engine ray: Ray does not start here ({_line(problem)}). {remedy}"
+                raise InputError(line) from None
     return ray
 
 
@@ -115,4 +126,4 @@ def _check_node(options: Options, nodes: Iterable[Mapping[str, Any]]) -> None:
 
 def _line(problem: BaseException) -> str:
     """Return the last line of an error: a worker's begins with its traceback."""
-    return str(problem).strip().splitlines()[-1].strip()[:200]
+    return (str(problem).strip() or type(problem).__name__).splitlines()[-1].strip()[:200]

@@ -77,12 +77,12 @@ class Spec:
             facets.setdefault(self.facet(cell), []).append(cell)
         return {facet: _varied(cells, names) for facet, cells in facets.items()}
 
-    @property
+    @cached_property
     def runnable(self) -> tuple[Cell, ...]:
         """The cells that are experiments."""
         return tuple(cell for cell in self.cells if cell.experiment)
 
-    @property
+    @cached_property
     def seeds(self) -> tuple[int, ...]:
         """Every seed of the grid, in the order of the file."""
         return tuple(dict.fromkeys(cell.experiment.seed for cell in self.cells if cell.experiment))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import faulthandler
 import os
 import re
-import shutil
 import signal
 import sys
 import time
@@ -13,12 +12,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
 
 from study import files, records
-from study.config import Experiment, account, config_hash, recorded
-from study.errors import BUSY, InputError
+from study.config import Experiment, account, config_hash, plugins, recorded
+from study.errors import BUSY, InputError, lacking
 from study.sweep import lease, signals
 
 Trial = Callable[[Experiment, Path], object]
@@ -27,8 +27,6 @@ WRONG = 2
 """Exit status of a trial with invalid input. It would fail again."""
 STOPPED = 128 + signal.SIGTERM
 """Exit status of a trial that was asked to end."""
-ROOM = 2**20
-"""Bytes that must be free, or the disk counts as full."""
 FOLDERS = re.compile(r"(?<![\w.])~?/(?:[^\s/'\":,;()]+/)+")
 """Folders in an error. A record does not describe the machine."""
 LONGEST = 500
@@ -62,19 +60,23 @@ def record_of(
         InputError: another process has the run, or data, device or folder cannot be used, or the disk is full.
     """
     if not in_sweep and not due(folder):
+        tidy(folder)
         return records.read(folder / "record.json")
-    from study.pruning.run import run
-
     with lease.holding(folder, wait=in_sweep):
         try:
-            return run(experiment, folder, watch, partial(lease.holding, wait=True), base)
+            from study.pruning.run import run
+
+            record = run(experiment, folder, watch, partial(lease.holding, wait=True), base)
+            tidy(folder)
+            return record
         except (KeyboardInterrupt, SystemExit):
             kept = folder / records.CHECKPOINT
             way = f"continues from {kept}" if kept.exists() else "starts again, since nothing was saved yet"
             print(f"study: stopped; the same command {way}", file=sys.stderr, flush=True)
             raise
-        except Exception:
-            check_room(folder)
+        except Exception as problem:
+            if line := lack_of(problem, folder):
+                raise InputError(line) from None
             raise
 
 
@@ -83,20 +85,25 @@ def due(folder: Path) -> bool:
     return records.state(folder) not in ("finished", "diverged")
 
 
-def check_room(folder: Path) -> None:
-    """Look at the disk after a failure: libraries have errors of their own for a file that they cannot write.
-
-    Raises:
-        InputError: the disk is full.
-    """
-    if shutil.disk_usage(folder).free < ROOM:
-        raise InputError(f"{folder}: the disk is full. Make room; the same command continues.")
+def tidy(folder: Path) -> None:
+    """Remove what attempts that were killed have left beside a record."""
+    with suppress(OSError):
+        (folder / records.CHECKPOINT).unlink()
+    files.clean(folder, folder / plugins.FOLDER)
 
 
-def main(trial: Trial, experiment: Experiment, folder: Path, environment: Mapping[str, str]) -> NoReturn:
+def lack_of(problem: BaseException, folder: Path) -> str | None:
+    """Return one line about what every other run would lack, too; None: nothing, or a user's own file lacks it."""
+    return None if plugins.line_of(problem) else lacking(problem, folder)
+
+
+def main(
+    launcher: Connection, trial: Trial, experiment: Experiment, folder: Path, environment: Mapping[str, str]
+) -> NoReturn:
     """The process of one attempt. Its exit status: 0 there is a good record, 1 it failed, or one of those above.
 
-    The record of a failed attempt says why; the next attempt removes it.
+    The record of a failed attempt says why; the next attempt removes it. What every other run would lack, too, is no
+    failure of this one: the launcher gets a line about it.
     """
     files.collect_seldom()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher to answer
@@ -120,13 +127,15 @@ def main(trial: Trial, experiment: Experiment, folder: Path, environment: Mappin
                 trial(experiment, folder)
                 if due(folder):
                     raise RuntimeError("the trial ended without a record")
-                for path in (folder / records.CHECKPOINT, *files.leftovers(folder)):  # of attempts that were killed
-                    path.unlink(missing_ok=True)
+                tidy(folder)
         except BaseException as problem:
-            traceback.print_exception(problem)
+            with suppress(OSError):  # the log may be what cannot be written
+                traceback.print_exception(problem)
             if asked:
                 sys.exit(STOPPED)
-            check_room(folder)
+            if line := lack_of(problem, folder):
+                launcher.send(line)
+                sys.exit(1)
             if due(folder):
                 first, wrong = next(iter(str(problem).strip().splitlines()), ""), isinstance(problem, InputError)
                 error = first if wrong else f"{type(problem).__name__}: {first}".removesuffix(": ")

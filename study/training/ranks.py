@@ -21,7 +21,7 @@ from typing import Any
 from lightning_fabric.plugins.environments.lightning import LightningEnvironment, find_free_network_port
 from torch import Tensor, distributed
 
-from study.errors import BROKEN
+from study.errors import BROKEN, FAILED, LostError, ending
 
 GRACE = 10.0
 """Seconds that a rank has to end by itself when another one has."""
@@ -58,9 +58,12 @@ class Ranks(LightningEnvironment):
             follow: what each of them runs, with its `Ranks` and `part`.
             part: arguments that can be pickled.
             asked: returns the signal that has asked this process to end.
+
+        Raises:
+            LostError: another rank was killed.
         """
         context: Any = multiprocessing.get_context(START)
-        others, over = [], threading.Event()
+        others, over = list[Any](), threading.Event()
         for rank in range(1, self.count) if self.rank == 0 else ():
             place = Ranks(self.count, rank, self.main_port)
             others.append(context.Process(target=_joined, args=(follow, place, *part), name=f"rank {rank}"))
@@ -68,6 +71,12 @@ class Ranks(LightningEnvironment):
             threading.Thread(target=_guard, args=(others[-1], over, asked), daemon=True).start()
         try:
             yield
+        except Exception:  # a library's, which says that a connection has ended, and not why
+            wait([process.sentinel for process in others], timeout=1)
+            for process in others:
+                if (process.exitcode or 0) < 0:
+                    raise LostError(f"{process.name}: {ending(process.exitcode)}; the same command continues") from None
+            raise
         finally:
             over.set()
             if distributed.is_initialized():
@@ -81,10 +90,11 @@ def _guard(process: Any, over: threading.Event, asked: Callable[[], int | None])
     """End this process if a rank is gone: it may wait inside a library, where no exception reaches it."""
     wait([process.sentinel])
     if not over.wait(GRACE) and process.exitcode:
-        print(f"{process.name} ended with status {process.exitcode}", file=sys.stderr, flush=True)
+        how = ending(process.exitcode)
+        print(f"study: {process.name}: {how}; the same command continues", file=sys.stderr, flush=True)
         ended = process.exitcode in (-signal.SIGTERM, 128 + signal.SIGTERM)
         number = asked() or (signal.SIGTERM if ended else None)
-        os._exit(128 + number if number else BROKEN)
+        os._exit(128 + number if number else FAILED if process.exitcode < 0 else BROKEN)
 
 
 def _joined(follow: Callable[..., None], *arguments: Any) -> None:

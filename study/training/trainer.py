@@ -166,7 +166,11 @@ class Journal(pl.Callback):
         files.write(self.folder / "history.jsonl", text)
         shown = attention_map(task.model, task.data.valid, task.vocabulary, None)
         if shown is not None:
-            files.append(self.folder / MAPS, json.dumps({"step": step, **shown}, ensure_ascii=False) + "\n")
+            path = self.folder / MAPS
+            before = lines(path.read_bytes()) if path.exists() else []  # of a stopped run one may be of this step
+            maps = [{"step": at, **one} for at, one in before if at < step] + [{"step": step, **shown}]
+            text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in maps)
+            files.write(path, text, durable=False)
         self._send(task)
         rate = task.tokens / max(task.train_seconds, 1e-9)
         left = f"{(self.steps - step) * task.train_seconds / step:.0f} s left" if step < self.steps else "tested next"

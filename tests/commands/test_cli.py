@@ -171,7 +171,11 @@ def test_a_mistake_is_one_line_and_status_2(words, says, tmp_path, monkeypatch, 
 ENDINGS = [
     (InputError("seed: wrong"), "seed: wrong", 2),
     (PermissionError(13, "Permission denied", "/a/b"), "/a/b: Permission denied. Check the name and your rights", 2),
-    (OSError(28, "No space left on device", "/a/b"), "/a/b: No space left on device. Make room", 2),
+    (
+        OSError(28, "No space left on device", "/a/b"),
+        "/a/b: the disk is full (No space left on device). Make room",
+        2,
+    ),
     (MemoryError(), "not enough memory. Use a smaller model", 2),
     (ModuleNotFoundError("No torch", name="torch"), "torch: not installed, and this verb needs it", 2),
     (KeyError("two\nlines"), "error of the program, in test_cli.py:", 70),

@@ -11,10 +11,9 @@ from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
-from study import files, records
+from study import errors, files, records
 from study.config import config_hash, experiment_id, recorded
 from study.errors import InputError
-from study.sweep import trial
 
 PATIENCE = 240
 """Seconds after which something that should have happened has not: a machine may be busy."""
@@ -127,7 +126,7 @@ def removed(experiment, folder):
 def no_room(experiment, folder):
     """Seed 1 meets a full disk while seed 2 waits."""
     if experiment.seed == 1:
-        trial.shutil.disk_usage = lambda folder: SimpleNamespace(free=0)
+        errors.shutil.disk_usage = lambda folder: SimpleNamespace(free=0)
         with Path("/dev/full").open("w") as full:
             full.write("weights")
     time.sleep(600)

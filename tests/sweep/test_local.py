@@ -23,11 +23,11 @@ from processes import descendants, parents, until
 from sweep_trials import journal
 from tiny_sweep import GRAPH
 
-from study import files, records
+from study import errors, files, records
 from study.__main__ import main
 from study.commands import sweep
 from study.errors import InputError
-from study.sweep import lease, places, trial
+from study.sweep import lease, places
 from study.sweep.spec import load
 from study.tracking.view import PLACES, Place, place_of
 
@@ -53,7 +53,7 @@ def test_whatever_a_trial_does_the_sweep_goes_on_and_says_so(file, out, capsys):
     printed = capsys.readouterr().out
     assert "2 of 7 runs done, 5 failed" in printed
     assert "  diverged  seed=4: " in printed
-    assert f"again   {found[2].id}  seed=2: OSError: cannot read secret.txt" in printed
+    assert f"again    {found[2].id}  seed=2: OSError: cannot read secret.txt" in printed
     assert printed.count("failed  ") == 10, "each of five runs once as an event and once in the list"
     assert all(str(out / found[seed].id / "log.txt") in printed for seed in (2, 3, 5, 6))
     assert int((out / found[3].id / "left").read_text()) not in parents()
@@ -67,8 +67,8 @@ def test_whatever_a_trial_does_the_sweep_goes_on_and_says_so(file, out, capsys):
 
 def test_a_full_disk_stops_the_sweep_in_one_line(file, out, monkeypatch):
     spec = load(file(1, 2))
-    monkeypatch.setattr(trial.shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
-    with pytest.raises(InputError, match=r"the disk is full\. Make room; the same command"):
+    monkeypatch.setattr(errors.shutil, "disk_usage", lambda folder: SimpleNamespace(free=0))
+    with pytest.raises(InputError, match=r"the disk is full \(No space left on device\)\. Make room; the same command"):
         run_sweep(spec, out, 2, sweep_trials.no_room)
     assert records.state(out / spec.cells[0].id) == "started"
     assert records.state(out / spec.cells[1].id) in ("started", "missing")  # it may not have come so far
@@ -206,7 +206,7 @@ def test_a_lease_needs_locks_and_leaves_no_folder_in_which_nothing_was_done(tmp_
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(lease.FileLock, "acquire", missing)
-    with pytest.raises(InputError, match=r"cannot be written or locked \(No locks available\)"):
+    with pytest.raises(InputError, match=r"run: the file system has no locks \(No locks available\)"):
         lease.acquire(tmp_path / "run")
 
 

@@ -83,7 +83,7 @@ sys.exit(main(given[0]))
     [
         (signal.SIGTERM, "second", "training", 143),
         (signal.SIGTERM, "group", "starting", 143),
-        (signal.SIGKILL, "second", "training", 70),
+        (signal.SIGKILL, "second", "training", 1),
         (signal.SIGKILL, "first", "training", -9),
     ],
 )

@@ -8,7 +8,7 @@ import torch
 from tiny_sweep import GRAPH
 
 from study.__main__ import main
-from study.config import experiment_from
+from study.config import experiment_from, experiment_id
 from study.errors import BUSY
 from study.sweep import lease, signals
 from study.tracking.tracker import Tracker
@@ -29,7 +29,8 @@ def outcome(folder):
     texts = {path.name: path.read_bytes() for path in folder.glob("*.hyp.txt")}
     assert len(texts) > 1
     state = {name: tensor.tolist() for name, tensor in torch.load(folder / "model.pt")["state"].items()}
-    return {"record": tree, "history": (folder / "history.jsonl").read_bytes(), "texts": texts, "state": state}
+    lines = {name: (folder / name).read_bytes() for name in ("history.jsonl", "maps.jsonl")}
+    return {"record": tree, "lines": lines, "texts": texts, "state": state}
 
 
 def stop(monkeypatch, folder, step, number):
@@ -145,3 +146,17 @@ def test_a_refused_training_leaves_nothing(tmp_path, refused):
     ):
         assert said in refused(*few, *words)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("left", ["beside a record", "before one"])
+def test_a_training_by_hand_removes_what_a_killed_one_has_left(left, tmp_path, printed):
+    command = ["train", "--runs", str(tmp_path), *(f"--{name}={value}" for name, value in GRAPH.items())]
+    folder = tmp_path / experiment_id(experiment_from(GRAPH))
+    if left == "beside a record":
+        printed(*command)
+    folder.mkdir(exist_ok=True)
+    for name in (".checkpoint.ckpt.0a1b2c3d.study.tmp", *["checkpoint.ckpt"] * (left == "beside a record")):
+        (folder / name).touch()
+    printed(*command)
+    assert not list(folder.glob("*checkpoint*"))
+    assert not list(folder.glob(".*"))

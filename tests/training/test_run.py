@@ -15,6 +15,7 @@ from study.config import experiment_from, experiment_id
 from study.corpora import load
 from study.corpora.grammar import without_pronouns
 from study.errors import InputError
+from study.store import Store
 from study.training import decode, translation
 from study.training.batches import examples
 from study.training.run import run
@@ -59,18 +60,25 @@ def test_a_job_of_slurm_changes_nothing(monkeypatch, recwarn, tmp_path):
 
 
 def test_killed_and_resumed_equals_undisturbed(forks, tmp_path):
-    """Killed while a validation is reported: the second, and after resuming the next one (a line comes first)."""
+    """Killed while a validation is reported: the second, and after resuming the next one (a line comes first).
+
+    Its map is there before the checkpoint, so it is written again; and half a line is left, as by a full disk.
+    """
     overrides = GRAPH | {"training.steps": 6, "model.attention.cross.reach": "hard"}  # draws slots
     whole, broken = tmp_path / "whole", tmp_path / "broken"
     run(experiment_from(overrides), whole, lambda line: None)
     for _ in range(2):
         assert forks.ended(forks.start(UNTIL, overrides, str(broken), 3)) == -signal.SIGKILL, forks.log.read_text()
         assert not (broken / "record.json").exists()
+        steps = [one["step"] for one in Store(tmp_path).learning("broken")]
+        with (broken / "maps.jsonl").open("a") as maps:
+            maps.write('{"step": 4, "sour')
+        assert [one["step"] for one in Store(tmp_path).learning("broken")] == steps != []
     said = []
     run(experiment_from(overrides), broken, said.append)
     assert said[0].startswith("continuing")
     assert timeless(broken) == timeless(whole)
-    for name in ("valid.hyp.txt", "test.hyp.txt", "history.jsonl"):
+    for name in ("valid.hyp.txt", "test.hyp.txt", "history.jsonl", "maps.jsonl"):
         assert (broken / name).read_bytes() == (whole / name).read_bytes()
 
 

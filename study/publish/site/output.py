@@ -17,6 +17,7 @@ from study import files as disk
 from study.errors import InputError
 from study.publish.site.content import Content, pages
 
+PAGE = "index.html"
 OURS = b"<title>Attention, ablated</title>"
 """A mark that the first page of a site has, and that of another folder has not."""
 EVERY = 1.0
@@ -37,7 +38,10 @@ def write(content: Content, folder: Path) -> tuple[int, int]:
     """
     made = dict(pages(content))
     check(folder)
+    if not (folder / PAGE).exists():
+        disk.write(folder / PAGE, OURS, durable=False)  # a call that is interrupted leaves a site, not other files
     shutil.rmtree(folder / "data", ignore_errors=True)
+    disk.clean(folder, *{(folder / name).parent for name in made})
     for name, text in made.items():
         disk.write(folder / name, text, durable=False)
     return len(made), sum(map(len, made.values()))
@@ -51,8 +55,9 @@ def check(folder: Path) -> None:
         OSError: it cannot be made.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    page = folder / "index.html"
-    if any(folder.iterdir()) and not (page.is_file() and OURS in disk.read(page)):
+    page = folder / PAGE
+    others = {*folder.iterdir()} - {*disk.leftovers(folder)}
+    if others and not (page.is_file() and OURS in disk.read(page)):
         raise InputError(f"{folder}: expected a site or an empty folder, got other files. Name another with --out.")
 
 
