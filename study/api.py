@@ -6,11 +6,13 @@ prints its text, and figures are of matplotlib's `Figure`: no window is opened a
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from study import attention_map, store
@@ -58,7 +60,7 @@ def train(
 
     declared = experiment(preset, **fields)
     folder = store.runs_folder(runs) / experiment_id(declared)
-    with _threads_kept():
+    with _threads_kept(), nullcontext() if declared.trainer.devices == 1 else _script_hidden():
         record_of(declared, folder, watch or (lambda line: None))
     return Run(Store(folder.parent), folder.name)
 
@@ -409,6 +411,16 @@ class Results:
 
     def _repr_markdown_(self) -> str:
         return self._table.markdown()
+
+
+@contextmanager
+def _script_hidden() -> Iterator[None]:
+    """Keep processes of other devices from running the caller's script again: it may have no main guard, or no file."""
+    script, sys.modules["__main__"] = sys.modules["__main__"], ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from study import rows
+from study.analysis.condition import evaluate
 from study.config.overrides import flat
 from study.errors import InputError
 from study.metrics import METRICS
@@ -77,7 +78,7 @@ def short_names(runs: pd.DataFrame) -> dict[str, str]:
 
 
 def query(runs: pd.DataFrame, condition: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return the runs that meet a condition as `DataFrame.eval` takes it, and the columns that it names.
+    """Return the runs that meet a condition of `study.analysis.condition`, and the columns that it names.
 
     A column is named in backticks, or by its last part; see `short_names`.
 
@@ -88,19 +89,12 @@ def query(runs: pd.DataFrame, condition: str) -> tuple[pd.DataFrame, list[str]]:
         return runs, []
     known = short_names(runs)
     try:
-        if refused := re.search(r"@|__|\.\s*to_", condition):  # names of this program, and methods that write
-            raise ValueError(f"{refused[0]} is refused")
-        fits: Any = runs.eval(condition, engine="python", resolvers=[{name: runs[known[name]] for name in known}])
-        if not set(fits.unique()) <= {True, False}:
-            raise ValueError("values that are not true or false")
-    except Exception as problem:  # whatever pandas and the parser raise
-        why = " ".join(str(problem).split())[:100]
-        wrong = f"expected a condition such as scale == 'none', got {condition!r} ({why})"
-        raise InputError(f"--query: {wrong}.") from None
-    named = [
-        known[quoted or word] for quoted, word in re.findall(r"`([^`]+)`|(\w+)", condition) if quoted + word in known
-    ]
-    return runs[fits.astype(bool)], list(dict.fromkeys(named))
+        fits, named = evaluate(condition, {name: runs[column] for name, column in known.items()})
+    except Exception as problem:  # whatever the parser and pandas raise
+        why = " ".join(str(problem).split())[:100] or type(problem).__name__
+        wrong = f"expected a condition such as scale == 'none', got {condition!r:.80} ({why})"
+        raise InputError(f"--query: {wrong}. See `study ls --help`.") from None
+    return runs[fits], list(dict.fromkeys(known[name] for name in named))
 
 
 def differences(trees: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:

@@ -76,7 +76,8 @@ class Table:
 
         heads = {key: escaped(head) for key, head in self.columns.items()}
         right = [head for key, head in heads.items() if key not in LEFT]
-        lines = [f"**{self.title}**"]
+        title = shown(self.title).replace("<", "\\<")
+        lines = [f"**{title}**"]
         for block, rows in groupby(self.rows, lambda row: row.block):
             texts = [
                 ["**" * (key in row.bold) + escaped(row.cells[key]) + "**" * (key in row.bold) for key in heads]
@@ -149,5 +150,5 @@ def markdown(texts: pd.DataFrame, right: Collection[str] = ()) -> str:
 
 
 def escaped(text: str) -> str:
-    """Return a text whose marks are no Markdown."""
-    return re.sub(r"([\\*_|<`\[\]])", r"\\\1", text)
+    """Return a text whose marks are no Markdown, and whose control characters can be seen."""
+    return re.sub(r"([\\*_|<`\[\]])", r"\\\1", shown(text))

@@ -2,8 +2,9 @@
 
 A mechanism takes the tests that built-in ones pass: gradients of every parameter and head, rows without a slot,
 padding, causality, decoding token by token, every reach, removal of the first and the last head, facts, another device,
-and a step of training in float32, in models of each family that takes it. Takes seconds. Exit status: 0 all pass, 1 one
-fails, 2 the file cannot be used.
+and a step of training in float32, in models of each family that takes it. Gradients are tested at the initial values,
+all else at random values of every parameter, because a factor of 0 would hide a mistake. Takes seconds. Exit status: 0
+all pass, 1 one fails, 2 the file cannot be used.
 
 Of text (data.name files): sizes and lengths of every split, repeated pairs, the overlap with train, and lines that
 cannot be used. It has train, valid and test splits, each a pair of files (train.cs, train.en) or a table with tabs
@@ -52,7 +53,10 @@ def main(argv: Sequence[str]) -> int:
     from study.models.conformance import check
 
     torch.set_num_threads(1)  # the models are small
-    own = Part.named(plugin.value)
+    try:
+        own = Part.named(plugin.value)
+    except ValueError as problem:
+        raise InputError(f"{problem}. docs/own-mechanisms.md lists the facts of every axis.") from None
     print(f"{plugin.name}, a value of {own.axis} ({plugin.path}:{inspect.getsourcelines(own)[1]})")
     failed = 0
     for found in check(own.axis, plugin.value):

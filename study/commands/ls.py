@@ -7,13 +7,14 @@
   scores    scores by corpus, as `split/score`, and their direction
   corpora   corpora and probes, and their splits
 
---query chooses runs by a condition in the language of pandas' DataFrame.query, such as
+--query chooses runs by a condition, such as
   study ls runs --query 'scale == "none" and exact < 50'
   study ls runs --query 'sweeps.str.contains("quickstart") and model'
 
 A name is a column or its last part: `scale` is `model.attention.cross.scale`, and `exact` is `test/exact`. Write any
 other column with a point or a stroke in backticks. --csv prints all columns: configuration, sizes, times and scores.
-A condition compares columns with values. `@`, `__` and `.to_` are refused.
+A condition has comparisons of columns and values, `and`, `or`, `not`, `in [2, 4]`, and `isna()`, `notna()`,
+`isin([2, 4])` and `str.contains("text")` of a column. Anything else is refused.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ class Training(Frozen):
     )
     precision: Literal["float32", "bfloat16"] = Field(
         "float32",
-        description="bfloat16: autocast on a GPU that has it; query, key, logits and softmax stay in float32.",
+        description="bfloat16: autocast on a CPU or a GPU that has it; query, key, logits and softmax stay in float32.",
     )
 
     @model_validator(mode="after")

@@ -286,7 +286,8 @@ class Axis(dict[str, Row]):
             row = kind.validate_json(json.dumps(dict(facts), default=repr), strict=True)
         except ValidationError as error:
             first = error.errors()[0]
-            raise ValueError(f"{where}.{first['loc'][0]}: {first['msg']}, got {first['input']!r}") from None
+            what = first["msg"].replace("Input should be", "expected")
+            raise ValueError(f"{where}.{first['loc'][0]}: {what}, got {first['input']!r}") from None
         if not row.formula:
             raise ValueError(f"{where}.formula: expected the equation as a text, such as formula='q·k', got ''")
         return row

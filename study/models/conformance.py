@@ -1,7 +1,9 @@
 """Checks that every mechanism must pass, built in or a user's own. `study check` and the tests run them.
 
 Every check builds small models that have the mechanism, of each family that takes it, and gives them sentences with
-padding: B batch · H heads · L target tokens · S source tokens · D width.
+padding. All but the check of gradients draw every parameter.
+
+B batch · H heads · L target tokens · S source tokens · D width.
 """
 
 from __future__ import annotations
@@ -9,9 +11,9 @@ from __future__ import annotations
 import copy
 import inspect
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -23,7 +25,7 @@ from study.config import Attention as Config
 from study.config import Recurrent, Transformer, experiment_from, plugins
 from study.config.mechanisms import AXES, REACH, SCORE, Site
 from study.errors import InputError
-from study.models.build import build, construct
+from study.models.build import build, construct, generator
 from study.models.layer import Attention
 from study.models.translator import Translator, select
 
@@ -86,17 +88,21 @@ class Case(NamedTuple):
             raise CheckFailedError(f"no model takes it: {refused}")
         return found
 
-    def models(self, **reach: Any) -> Iterator[tuple[str, Translator]]:
-        """Yield the family and a model of each of these configurations, in float64."""
+    def models(self, initial: bool = False, reach: Mapping[str, Any] = {}) -> Iterator[tuple[str, Translator]]:
+        """Yield the family and a model of each of these configurations, in float64.
+
+        Its parameters are `drawn`, unless they are to be the initial ones.
+        """
         for config in self.configs(**reach):
-            yield config.family, build(config, VOCABULARY, 1, LENGTHS).double().eval()
+            model = build(config, VOCABULARY, 1, LENGTHS).double().eval()
+            yield config.family, model if initial else drawn(model)
 
     def reached(self, reaches: Iterable[str]) -> Iterator[tuple[str, Translator]]:
         """Yield a description and a model of each family with each of these reaches that the mechanism takes."""
         for reach in [self.value] if self.axis == "reach" else reaches:
             given = {"reach": reach} | ({"window": 1} if AXES["reach"][reach].local else {})
             with suppress(CheckFailedError):
-                yield from ((f"{family}, {given}", model) for family, model in self.models(**given))
+                yield from ((f"{family}, {given}", model) for family, model in self.models(reach=given))
 
 
 class Check(NamedTuple):
@@ -148,6 +154,18 @@ def _tests(case: Case) -> Iterator[Test]:
     yield from (training, devices)
 
 
+Model = TypeVar("Model", bound=torch.nn.Module)
+
+
+@torch.no_grad()
+def drawn(model: Model) -> Model:
+    """Move every parameter by N(0, 0.1²), in place: a factor that starts at 0 or 1 would hide what it multiplies."""
+    for name, parameter in model.named_parameters():
+        noise = torch.randn(parameter.shape, generator=generator(2, name), dtype=torch.float64)
+        parameter.add_(0.1 * noise.to(parameter.dtype))
+    return model
+
+
 def _source(count: int = S) -> tuple[Tensor, Tensor]:
     """Return source tokens [B, S] and their mask; the second sentence has three tokens."""
     mask = torch.ones(B, count, dtype=torch.bool)
@@ -176,7 +194,7 @@ def _must(holds: object, problem: str) -> None:
 
 def gradients(case: Case) -> None:
     """A finite gradient reaches every parameter, and in it every head."""
-    for _, model in case.models():
+    for _, model in case.models(initial=True):
         parts = [module for module in model.modules() if isinstance(module, (Part, Whole))]
         own = {parameter for part in parts for parameter in part.parameters()}
         names = [name for name, parameter in model.named_parameters() if parameter in own]
@@ -267,7 +285,7 @@ def taps(case: Case) -> None:
 
 def removed_heads(case: Case) -> None:
     """Removing a head equals gating it to 0, as pruning needs."""
-    why = "parameters are not sliced by head. Let their first axis be the heads', or define keep(heads)"
+    why = "a head reads another, or parameters are not sliced by head: make their first axis the heads', or define keep"
     for gone in (0, H - 1):
         left = torch.tensor([head != gone for head in range(H)])
         for family, model in case.models():
@@ -280,13 +298,19 @@ def removed_heads(case: Case) -> None:
             for hook in hooks:
                 hook.remove()
             for _, _, attention in list(model.sites()):
-                model.set_submodule(paths[attention], attention.reduced(left.nonzero()[:, 0].tolist()))
+                try:
+                    smaller = attention.reduced(left.nonzero()[:, 0].tolist())
+                except (IndexError, TypeError) as problem:  # of `Part.keep`
+                    if plugins.line_of(problem):
+                        raise
+                    raise CheckFailedError(f"{family}, without head {gone}: {why}") from None
+                model.set_submodule(paths[attention], smaller)
             _equal(_logits(model, *_source()), gated, f"{family}, without head {gone}: {why}")
 
 
 def what_it_reads(case: Case) -> None:
     """A score depends on what its facts say that it reads."""
-    site = Attention(D, longest=S, heads=H, weights="sigmoid", **case.fields()).double().eval()
+    site = drawn(Attention(D, longest=S, heads=H, weights="sigmoid", **case.fields()).double().eval())
     states = torch.randn(4, B, S, D, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     base = site(states[0], states[1], weights=True)[1]
     for name, given in (("query", (states[2], states[1])), ("key", (states[0], states[3]))):
@@ -298,7 +322,7 @@ def what_it_reads(case: Case) -> None:
 
 def distribution(case: Case) -> None:
     """Weights are 0 at hidden slots, in float32 or better, and sum to 1 if facts say so."""
-    weighting: Any = Attention(D, heads=H, **case.fields()).site.weights
+    weighting: Any = drawn(Attention(D, heads=H, **case.fields())).site.weights
     mask = _source()[1][:, None, None]
     for dtype, size in ((torch.float64, 1.0), (torch.float32, 1e4), (torch.float16, 1e4)):
         logits = (torch.randn(B, H, L, S, generator=torch.Generator().manual_seed(5)) * size).to(dtype)

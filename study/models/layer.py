@@ -5,14 +5,17 @@ B batch · L queries · S slots · H heads · D width of queries · Dk width of 
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
 from pydantic import ValidationError
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from study.attention import AttentionCall, Lengths, Terms, View
 from study.attention.site import Whole, build_site
+from study.attention.weighting import to_float32
 from study.config import Attention as Config
 from study.config import plugins
 from study.config.mechanisms import LOGIT_INIT, MAP_RATE
@@ -20,12 +23,15 @@ from study.config.overrides import one_line
 from study.errors import InputError
 from study.models.build import initialise
 
+HALF = (torch.bfloat16, torch.float16)
+
 
 class Attention(nn.Module):
     """One attention site of this study: maps, score, scale, weights, reach and combination of heads.
 
     Without fields it is o = [o_1; …; o_H] W_O with o_h = softmax(q_h k_hᵀ / √K) v_h and one head. Parameters are drawn
-    from the seed and their names, as in the models of the study. `explain` prints formulas.
+    from the seed and their names, as in the models of the study. `explain` prints formulas. A layer in bfloat16 or
+    float16 stores its parameters so, and computes in float32.
 
     Args:
         width: D, the width of queries and, with a projected output, of the result.
@@ -77,7 +83,7 @@ class Attention(nn.Module):
                 from every head. `torch.nn.MultiheadAttention` has the opposite sign. Local reaches take the visible
                 slots to be the first ones.
             causal: query t sees the slots s ≤ t alone.
-            weights: also return the weights. They are not computed by the fused kernel.
+            weights: also return the weights, in float32 or better. They are not computed by the fused kernel.
 
         Returns:
             The contexts [B, L, D]; with `weights`, also the weights [B, H, L, S].
@@ -85,6 +91,12 @@ class Attention(nn.Module):
         Raises:
             InputError: the mask is not of True and False or has another shape, or the site shows no weights.
         """
+        stored = dict(itertools.chain(self.named_parameters(), self.named_buffers()))
+        if any(tensor.dtype in HALF for tensor in stored.values()):
+            given = [None if x is None else to_float32(x) for x in (query, memory)]
+            full = {name: to_float32(x) if x.dtype in HALF else x for name, x in stored.items()}
+            found = functional_call(self, full, (*given, mask, causal), {"weights": weights})
+            return (found[0].to(query.dtype), found[1]) if weights else found.to(query.dtype)
         memory = query if memory is None else memory
         visible = _visible(query, memory, mask)
         queries, slots = query.shape[1], memory.shape[1]

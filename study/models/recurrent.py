@@ -143,7 +143,7 @@ def _gru(gates: Tensor, recurrent: Tensor, h: Tensor) -> tuple[Tensor, ...]:
     width = h.shape[-1]
     reset, update = torch.sigmoid(gates[..., : 2 * width] + recurrent[..., : 2 * width]).chunk(2, -1)
     new = torch.tanh(gates[..., 2 * width :] + reset * recurrent[..., 2 * width :])
-    return (torch.lerp(new, h, update),)
+    return (torch.lerp(new.to(h.dtype), h, update.to(h.dtype)),)  # autocast gives gates another type
 
 
 def _lstm(gates: Tensor, recurrent: Tensor, h: Tensor, c: Tensor) -> tuple[Tensor, ...]:

@@ -33,6 +33,8 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
     from study.analysis.figures import style, sweep
     from study.analysis.runs import Runs
 
+    if to is None and any((out / "report" / name).is_symlink() for name in ("", spec.name)):
+        raise InputError(f"{out / 'report'}: expected a folder without links, got a link. Remove it, or give --out.")
     found = compared(spec, Runs(out))
     folder = to or (Path() if is_results(out) else out) / "report" / spec.name
     found.table.print()

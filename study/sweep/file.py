@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -18,7 +17,11 @@ from study.config.overrides import expected
 from study.errors import InputError
 
 LARGEST = 2**22
-"""Bytes of a file."""
+"""Bytes of a file, and of what its aliases stand for."""
+DEEPEST, NODE, WORD = 50, 16, 1000
+"""Levels of a file, bytes that a node counts beside its text, and characters of a word without quotes."""
+MOST = 100_000
+"""Runs of a sweep."""
 LOG = "log_uniform_values"
 TAGS = re.compile(r"^# tags:(.*)$", re.MULTILINE)
 BLIND = re.compile(r"^# blind\s*$", re.MULTILINE)
@@ -74,7 +77,7 @@ class SweepFile(_Section):
     metric: Metric
     command: list[Annotated[Any, AfterValidator(_plain)]] = []
     parameters: Annotated[dict[str, Parameter], Field(min_length=1)]
-    run_cap: Annotated[int, Field(gt=0)] | None = None
+    run_cap: Annotated[int, Field(gt=0, le=MOST)] | None = None
 
 
 def read_file(path: Path) -> dict[str, Any]:
@@ -153,22 +156,55 @@ def parse(text: str) -> Any:
         ValueError: it is no YAML, has a key that is no text or a key twice, or a value that does not fit its tag.
     """
     try:
-        found = yaml.load(text, Loader)
-        json.dumps(found, default=str)  # refuses what contains itself
-        return found
+        _check_size(text)
+        return yaml.load(text, Loader)
     except Exception as problem:  # of the parser, and of the constructors of tags, which look values up and so on
         raise ValueError(" ".join(str(problem).split()) or type(problem).__name__) from None
+
+
+def _check_size(text: str) -> None:
+    """Refuse what the loader could not build: it recurses in C, and aliases may stand for more than memory holds.
+
+    Raises:
+        ValueError: the text is deeper than `DEEPEST` or, with its aliases written out, larger than `LARGEST`, or an
+            alias has no node before it.
+    """
+    sizes: dict[str, int] = {}
+    opened: list[tuple[str | None, int]] = [(None, 0)]  # anchor and size so far of every collection that is open
+    for event in yaml.parse(text, Loader):
+        anchor, size = getattr(event, "anchor", None), NODE
+        if isinstance(event, yaml.CollectionStartEvent):
+            opened.append((anchor, 0))
+            anchor = None  # until it ends
+        elif isinstance(event, yaml.CollectionEndEvent):
+            anchor, inside = opened.pop()
+            size += inside
+        elif isinstance(event, yaml.AliasEvent):
+            if anchor not in sizes:
+                raise ValueError(f"alias *{anchor}: expected a node that ends before it, got none")
+            size = sizes[anchor]
+        elif isinstance(event, yaml.ScalarEvent):
+            size += len(event.value)
+            word = event.tag or (not event.style and " " not in event.value)
+            if word and len(event.value) > WORD:  # a number takes hours
+                raise ValueError(f"expected a word of at most {WORD} characters, or quotes, got {event.value[:20]!r}")
+        if anchor:
+            sizes[anchor] = size
+        opened[-1] = (opened[-1][0], opened[-1][1] + size)
+        if len(opened) > DEEPEST or opened[-1][1] > LARGEST:
+            raise ValueError(f"expected at most {DEEPEST} levels and {LARGEST:,} bytes with all aliases written out")
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """Plain YAML, where a key that is no text or is given twice is an error: by default the later silently wins."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        keys = [self.construct_object(key, deep=True) for key, _ in node.value if not key.tag.endswith(":merge")]
-        for number, key in enumerate(keys):
+        seen: set[str] = set()
+        for key in (self.construct_object(key, deep=True) for key, _ in node.value if not key.tag.endswith(":merge")):
             if not isinstance(key, str):
                 raise ValueError(f"the key {key!r} is no text; a field's name is expected, in quotes if need be")
-            if key in keys[:number]:
+            if key in seen:
                 raise ValueError(f"{key} is given twice{node.start_mark}")
+            seen.add(key)
         found: dict[Hashable, Any] = super().construct_mapping(node, deep)
         return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from study.config import Experiment, experiment_from, experiment_id
 from study.config.overrides import FAMILY, PRESET, family_of, flat
 from study.errors import InputError
 from study.sweep import fields
-from study.sweep.file import parse
+from study.sweep.file import MOST, parse
 
 ARM, SEED = "arm", "seed"
 EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
@@ -112,6 +113,8 @@ def cells_of(parameters: Mapping[str, tuple[Any, ...]], points: Sequence[Any] = 
                 if name == ARM and dotted in parameters and (dotted == SEED or len(parameters[dotted]) > 1):
                     raise InputError(f"arm: {dotted}: expected in an arm or as a parameter, got both. Remove one.")
                 fields.check(dotted, leaf)
+    if (count := math.prod(map(len, parameters.values()))) > MOST and not points:
+        raise InputError(f"parameters: expected at most {MOST:,} cells, got {count:,}. Remove values.")
     points = points or [dict(zip(parameters, point, strict=True)) for point in itertools.product(*parameters.values())]
     presets = PRESET in parameters or any(PRESET in _arm(text) for text in parameters.get(ARM, ()))
     built: dict[str, Experiment | str] = {}

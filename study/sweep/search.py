@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from study.errors import InputError
 from study.sweep import spec
-from study.sweep.file import LOG
+from study.sweep.file import LOG, MOST
 from study.sweep.grid import ARM, SEED, Cell, cells_of, flatten, values_of
 
 TRIES = 500  # draws from which the settings of a small budget are taken
@@ -92,10 +92,15 @@ def _points(bodies: Mapping[str, Body], method: str, cap: int | None) -> list[di
         settings: Iterator[dict[str, Any]] = (dict(zip(others, point, strict=True)) for point in points)
         most = most if cap else math.prod(len(values_of(body)) for body in others.values())
     else:  # draws that repeat an earlier one are left out
-        draws = ({name: _drawn(name, body, draw) for name, body in others.items()} for draw in range(TRIES + 9 * most))
-        settings = iter({repr(setting): setting for setting in draws}.values())
+        drawn: dict[str, dict[str, Any]] = {}
+        for draw in itertools.takewhile(lambda _: len(drawn) < most, range(TRIES + 9 * most)):
+            setting = {name: _drawn(name, body, draw) for name, body in others.items()}
+            drawn.setdefault(repr(setting), setting)
+        settings = iter(drawn.values())
     if not most:
         raise InputError(f"run_cap: expected at least {len(arms)}, a run for each arm, got {cap or 'none'}.")
+    if most * len(arms) > MOST:
+        raise InputError(f"parameters: expected at most {MOST:,} runs, got {most * len(arms):,}. Remove values.")
     return [{name: at.get(name, arm) for name in bodies} for at in itertools.islice(settings, most) for arm in arms]
 
 

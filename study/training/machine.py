@@ -43,8 +43,8 @@ def device_for(experiment: Experiment) -> torch.device:
             f"trainer.devices: expected at most {max(gpus, 1)} (GPUs of this machine: {gpus}), got {devices}. "
             "Use fewer, or as many processes on the CPU with trainer.device cpu."
         )
-    if experiment.training.precision == "bfloat16" and not (device.type == "cuda" and torch.cuda.is_bf16_supported()):
-        raise InputError("training.precision: expected float32 on a machine without a GPU for bfloat16, got bfloat16.")
+    if experiment.training.precision == "bfloat16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
+        raise InputError("training.precision: expected float32 on a GPU without bfloat16, got bfloat16. Use a CPU.")
     return device
 
 

@@ -37,6 +37,8 @@ from study.training.vocabulary import factor_tokens, vocabulary_for
 
 DIAGNOSED = 64
 """Sentences of the fixed validation batch that is diagnosed."""
+PRECISIONS = ("32-true", "64-true", "bf16-mixed", "16-mixed")
+"""Precisions of a trainer: all in which weights have 32 bits or more."""
 KEPT = ("history", "diagnostics", "gradients", "best", "tokens", "train_seconds", "baseline", "last_loss")
 """State of a task that a checkpoint keeps beside Lightning's."""
 
@@ -84,8 +86,9 @@ class DataModule(pl.LightningDataModule):
 
     def train_dataloader(self) -> batches.Steps:
         assert self.trainer is not None
-        last = self.trainer.max_steps
-        return self.steps(self.trainer.global_step, self.experiment.training.steps if last < 0 else last)
+        last, parts = self.trainer.max_steps, self.trainer.accumulate_grad_batches
+        last = self.experiment.training.steps if last < 0 else last
+        return self.steps(self.trainer.global_step * parts, last * parts)
 
     def val_dataloader(self) -> range:
         return range(1)
@@ -169,7 +172,13 @@ class Task(pl.LightningModule):
         self._since, self._threads, self._ending = time.perf_counter(), 0, False
 
     def setup(self, stage: str) -> None:
-        """Take the threads that the experiment declares; `teardown` gives the caller's back."""
+        """Take the threads that the experiment declares; `teardown` gives the caller's back.
+
+        Raises:
+            InputError: the trainer's precision makes the weights half precision, in which Adam's small steps are lost.
+        """
+        if (precision := self.trainer.precision) not in PRECISIONS:
+            raise InputError(f"precision: expected {', '.join(PRECISIONS)}, got {precision}. Correct the trainer.")
         self._threads = torch.get_num_threads()
         asked, gpu = self.experiment.trainer.threads, self.trainer.strategy.root_device.type != "cpu"
         torch.set_num_threads(threads_for(self.experiment.model.width, asked, gpu) or self._threads)
@@ -180,7 +189,8 @@ class Task(pl.LightningModule):
 
     def configure_optimizers(self) -> torch.optim.Optimizer:
         groups, betas = step.parameter_groups(self.model), (0.9, self.recipe.adam_beta2)
-        return torch.optim.Adam(groups, self.recipe.learning_rate, betas=betas, eps=1e-9, fused=True)
+        fused = not self.trainer.precision.endswith("mixed")  # Lightning does not clip a fused optimiser's gradients
+        return torch.optim.Adam(groups, self.recipe.learning_rate, betas=betas, eps=1e-9, fused=fused)
 
     def configure_gradient_clipping(
         self, optimizer: Any, gradient_clip_val: float | None = None, gradient_clip_algorithm: str | None = None
@@ -214,6 +224,8 @@ class Task(pl.LightningModule):
     def on_train_batch_start(self, batch: Batch, batch_idx: int) -> None:
         self.before_step(self.global_step)
         own = f":rank:{self.global_rank}" if self.global_rank else ""  # rows of another rank: other draws
+        if part := batch_idx % self.trainer.accumulate_grad_batches:  # another batch of the same update: other draws
+            own += f":part:{part}"
         seed = step.step_seed(self.experiment.seed, self.global_step, own)
         if self.device.type == "cpu":  # torch.manual_seed would note the whole stack for GPUs that are not used
             torch.default_generator.manual_seed(seed)

@@ -142,6 +142,27 @@ def test_a_sweep_reports_itself_the_same_way_twice(tiny, capsys):
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == first
 
 
+def test_a_link_in_place_of_the_report_is_not_followed(tiny, tmp_path, refused):
+    """A folder of runs from a stranger could make the report write anywhere."""
+    tiny.write("dot", 1, 80.0)
+    (tmp_path / "elsewhere").mkdir()
+    for link in ("report", f"report/{tiny.spec.name}"):
+        (tiny.runs / link).parent.mkdir(exist_ok=True)
+        (tiny.runs / link).symlink_to(tmp_path / "elsewhere")
+        line = refused("report", tmp_path / "tiny.yaml", "--runs", tiny.runs)
+        assert f"{tiny.runs / 'report'}: expected a folder without links, got a link" in line
+        (tiny.runs / link).unlink()
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+
+
+def test_no_text_of_a_table_is_markup_or_moves_the_cursor():
+    evil = "<script>alert(1)</script>\x1b[2J"
+    row = Row({"arm": evil, "x": "1"}, evil, frozenset(), {})
+    text = Table(evil, {"arm": evil, "x": "x"}, [row], [evil]).markdown()
+    assert text.count("\\<script>") == text.count("<script>") == 5
+    assert "\x1b" not in text
+
+
 def test_numbers_as_texts():
     assert [labels.number(value) for value in (-0.04, None, math.nan, -1234.56)] == ["0.0", "–", "–", "−1,234.6"]
     assert labels.number(0.04, sign=True) == "0.0"

@@ -1,10 +1,12 @@
 """Output of `study ls runs`, `compare` and `show` for published runs, runs of one's own and corpora."""
 
 import io
+import sys
 from pathlib import Path
 
 import pandas as pd
 import pytest
+from processes import output_of
 
 import study
 from study.analysis import ledger
@@ -61,11 +63,23 @@ def test_own_runs_are_listed_before_the_published_ones(tiny, published, printed,
         ("`test/exact` > 50 or exact.isna()", ["test/exact"]),
         ("status == 'finished' & seed == 1", ["status", "seed"]),
         ("learning_rate < 1e-2 and exact > .5e1", ["training.learning_rate", "test/exact"]),
+        ("20 < exact <= 40", ["test/exact"]),
+        ("not (family == 'recurrent' or ~(seed != 1))", ["family", "seed"]),
+        ("score not in ('dot', 'additive') | seed > 4", ["model.attention.cross.score", "seed"]),
+        ("exact.notna() and scale.isin(['none', 'rsqrt'])", ["test/exact", "model.attention.cross.scale"]),
+        ("id.str.contains('^grammar-[rt].*s[12]$')", ["id"]),
+        ('device.str.contains("&|`") or seed == -1 or seed == 2', ["device", "seed"]),
+        ("`test/exact` > `valid/exact`", ["test/exact", "valid/exact"]),
     ],
 )
 def test_a_condition_names_columns_by_their_last_part(published, condition, names):
+    """It holds for the runs for which it holds in pandas."""
     found, named = ledger.query(published, condition)
     assert named == names
+    short = ledger.short_names(published)
+    columns = {name: published[short[name]] for name in short}
+    wanted = published.eval(condition, engine="python", resolvers=[columns])
+    assert found["id"].tolist() == published["id"][wanted].tolist()
     assert 0 < len(found) < len(published)
     if condition.startswith("scale"):
         assert set(found["model.attention.cross.scale"]) == {"none"}
@@ -77,9 +91,16 @@ def test_a_condition_names_columns_by_their_last_part(published, condition, name
         ("scale", "--query: expected a condition such as scale == 'none', got 'scale'"),
         ("exact > 'high'", "--query: expected a condition"),
         ("scael == 1", "name 'scael' is not defined"),
-        ("@__loader__", "@ is refused"),
-        ("__import__('os')", "__ is refused"),
-        ("id.to_csv('x')", ".to_ is refused"),
+        ("@__loader__", "invalid syntax"),
+        ("__import__('os')", "__import__('os') is refused"),
+        ("id.to_csv('x')", "id.to_csv('x') is refused"),
+        ("exact + 1 > 2", "exact + 1 is refused"),
+        ("id.str.contains('(')", "missing ): ("),
+        ("id.str.contains(3)", "id.str.contains(3) is refused"),
+        ("exact.str.contains('3')", "--query: expected a condition"),
+        ("1 == 1", "values that are not true or false"),
+        ("", "invalid syntax"),
+        ("seed == 1 or " * 1000, "more than 10000 characters"),
     ],
 )
 def test_a_wrong_question_is_one_line_and_runs_nothing(published, condition, problem):
@@ -87,6 +108,46 @@ def test_a_wrong_question_is_one_line_and_runs_nothing(published, condition, pro
         ledger.query(published, condition)
     assert problem in str(refusal.value)
     assert "\n" not in str(refusal.value)
+
+
+ATTACKS = r"""
+import contextlib, io, os, resource, sys
+from study.__main__ import main
+resource.setrlimit(resource.RLIMIT_CPU, (120, 120))
+evil = r'id.isin.\x5f\x5fglobals\x5f\x5f["sys"].modules["os"].system("touch PWN") == index'
+attacks = [
+    f"id.reset_index().eval({evil!r}, engine='python') == 0",
+    "id.agg('to_csv', 0, 'F')", "id.apply('to_pickle', args=['F'])", "`test/exact`.values.dump('F')",
+    "id.isin(open('F', 'w'))", "[open('F', 'w') for x in id] == 1", "(lambda: open('F', 'w'))() == id",
+    "id == f'{open(chr(70), chr(119))}'", "(x := open('F', 'w')) == id", "id[open('F', 'w')] == 1",
+    "id.str.contains(open('F', 'w'))", "id.str.contains('a', flags=open('F', 'w'))", "id.isin([open('F', 'w')])",
+    "`open('F', 'w')` == 1", "id == '`' + open('F', 'w') + '`'", "print(1) == id", "id.str.__class__ == 1",
+    "exact.head(1) > 0", "id.sample(2) == 'a'", "exact.repeat(2) > 1", "exact", "id", "True", "None", "[]",
+    "seed == [1]", "yield seed", "*seed", "seed == 1 if seed else 2",
+    "9**9**9 == seed", "seed == 'a' * 10**10", "seed == 1 << 10**10", "seed == " + "9" * 9000,
+    "seed == 0x" + "f" * 9000, "-" * 9000 + "1 == seed",
+    "(" * 4000 + "seed == 1" + ")" * 4000, "not " * 2400 + "seed == 1", "~" * 9000 + "(seed == 1)",
+    "seed" + ".a" * 4900, "seed in " + "[" * 4900, "seed == " + "[" * 190 + "]" * 190,
+    "a" * 9999, "seed == 1\nimport os", "seed == 1; open('F', 'w')", "seed == '\0'", "\0", "\ud800 == 1",
+    "sweeps.str.contains('" + "(" * 9000 + "')", "sweeps.str.contains('((a{1000}){1000}){1000}')",
+]
+for attack in attacks:
+    said = io.StringIO()
+    with contextlib.redirect_stderr(said):
+        status = main(["ls", "runs", "--query", attack])
+    lines = said.getvalue().splitlines()
+    assert (status, len(lines)) in ((2, 1), (0, 0)), (attack[:80], status, lines)
+    assert status == 2 or "9" * 99 in attack or "fff" in attack or attack[-3:] == "0'", (attack[:80], "holds")
+slow = r"sweeps.str.contains('(([a-z_]+ ?)+)+$') and id.str.contains('(.*)*(.*)*!$')"
+assert main(["ls", "runs", "--query", slow]) == 0
+assert main(["ls", "runs", "--query", "seed == 1 and " * 700 + "seed == 1"]) == 0
+"""
+
+
+def test_an_attack_in_a_condition_runs_nothing_and_ends_at_once(tmp_path):
+    """Code, files, numbers without end, nesting, and regular expressions that other engines try for years."""
+    output_of(sys.executable, "-P", "-c", ATTACKS, cwd=tmp_path, STUDY_RUNS=str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_difference_of_runs_has_fields_sizes_and_scores(published, printed):

@@ -76,6 +76,7 @@ def test_every_arm_gets_the_same_settings_within_the_cap(file):
 
 REFUSED = {
     "test": ({}, {"metric": {"name": "test/bleu"}}, "expected a score of valid, got test/bleu. Write valid/bleu"),
+    "endless": ({}, {"run_cap": 10**30}, "run_cap: expected less than or equal to 100000"),
     "no cap": ({}, {"run_cap": None}, "run_cap: expected at least 2, a run for each arm, got none"),
     "a range in a grid": ({}, {"method": "grid"}, "expected values with method grid, got a range"),
     "seeds": ({"seed": {"values": [1, 2]}}, {}, "parameters.seed: expected one value"),

@@ -1,6 +1,8 @@
 """`study check`: every built-in mechanism passes, and every kind of mistake is found by the check that is for it."""
 
+import dataclasses
 import re
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +15,7 @@ from study.models.conformance import check
 HEAD = """\
 import torch
 from torch import nn
-from study.attention import Combine, Mixing, Reach, Scale, Score, Terms, Weighting
+from study.attention import Combine, Mixing, Reach, Scale, Score, Site, Terms, Weighting
 from study.attention.weighting import to_float32
 
 class Mine({base}):
@@ -69,6 +71,29 @@ def __init__(self, heads, size, width):
     self.weight = nn.Parameter(torch.empty(heads * size, width))
 def forward(self, heads):
     return heads.transpose(1, 2).flatten(2) @ self.weight
+== future times 0 | Models with every reach decode | Site | formula='mine', sites=('decoder_self',)
+def __init__(self, config, query_width, memory_width):
+    super().__init__(config, query_width, memory_width)
+    self.out, self.share = nn.Linear(memory_width, query_width), nn.Parameter(torch.zeros(()))
+def remember(self, states, mask):
+    return states.masked_fill(~mask[..., None], 0.0)
+def forward(self, query, memory, view):
+    past = view.mask[:, 0].double() @ memory
+    return self.out(past + self.share * memory.sum(1, keepdim=True))
+== neighbour times 0 | Removing a head | Combine | formula='mine', mixes='a + s a of the neighbour'
+def __init__(self, heads, size, width):
+    super().__init__(heads, size, width)
+    self.weight, self.share = nn.Parameter(torch.empty(heads, size, width)), nn.Parameter(torch.zeros(heads))
+def mix_weights(self, weights):
+    return weights + self.share[:, None, None] * weights[:, [-1, *range(weights.shape[1] - 1)]]
+def forward(self, heads):
+    return (heads @ self.weight).sum(1)
+== one number for all heads | Removing a head | Score | formula='mine', d='K', equal_sizes=True
+def __init__(self, heads, query, key, **options):
+    super().__init__(heads, query, key)
+    self.heat = nn.Parameter(torch.ones(1))
+def forward(self, query, prepared, view):
+    return self.heat * (query @ prepared.transpose(-1, -2))
 == reads | A score depends | Score | formula='mine', d='K', reads=('query', 'key')
 def forward(self, query, prepared, view):
     return query.mean(-1, keepdim=True).expand(*query.shape[:3], prepared.shape[2])
@@ -109,6 +134,60 @@ def test_a_mistake_is_found_by_the_check_that_is_for_it(mistake, tmp_path):
     head, _, body = mistake.partition("\n")
     _, name, base, facts = head.split(" | ")
     assert any(found.name.startswith(name) for found in problems(own(tmp_path, base, facts, body)))
+
+
+ZERO = """
+== share of the past | Site | formula='mine', sites=('decoder_self',)
+def __init__(self, config, query_width, memory_width):
+    super().__init__(config, query_width, memory_width)
+    self.out, self.share = nn.Linear(memory_width, query_width), nn.Parameter(torch.zeros(()))
+def remember(self, states, mask):
+    return states.masked_fill(~mask[..., None], 0.0)
+def forward(self, query, memory, view):
+    return self.out(query + self.share * (view.mask[:, 0].to(memory.dtype) @ memory))
+== share of a query's gate | Combine | formula='mine', alone=''
+def __init__(self, heads, size, width):
+    super().__init__(heads, size, width)
+    self.weight, self.share = nn.Parameter(torch.empty(heads, size, width)), nn.Parameter(torch.zeros(heads))
+def transform(self, heads, query):
+    return heads * (1 + self.share[:, None, None] * query.tanh().mean(-1)[:, None, :, None])
+def forward(self, heads):
+    return (heads @ self.weight).sum(1)
+"""
+"""Right mechanisms with a factor that starts at 0."""
+
+
+@pytest.mark.parametrize("text", ZERO.split("\n== ")[1:], ids=lambda text: text.partition(" |")[0])
+def test_a_factor_that_starts_at_0_is_no_mistake(text, tmp_path):
+    head, _, body = text.partition("\n")
+    _, base, facts = head.split(" | ")
+    assert [found.problem for found in problems(own(tmp_path, base, facts, body))] == []
+
+
+def test_one_number_for_all_heads_gets_the_remedy_of_head_removal(tmp_path):
+    text = next(part for part in WRONG.split("\n== ") if part.startswith("one number for all heads"))
+    (found,) = problems(own(tmp_path, "Score", SCORE, text.partition("\n")[2]))
+    assert "make their first axis the heads'" in found.problem
+
+
+def test_a_fact_of_another_type_is_one_line_that_leads_on(tmp_path, refused):
+    line = refused("check", own(tmp_path, "Combine", "formula='mine', mixes=True", "pass"))
+    assert "Mine.facts.mixes: expected a valid string, got True. docs/own-mechanisms.md lists the facts" in line
+    assert "study check" not in line
+
+
+def test_the_page_lists_every_fact_with_its_type():
+    page = (
+        (Path(__file__).parents[2] / "docs" / "own-mechanisms.md").read_text(encoding="utf-8").partition("## Facts")[2]
+    )
+    rows = {tuple(cell.strip(" `") for cell in line.split("|")[1:4]) for line in page.splitlines() if "| `" in line}
+    listed = {(axis, fact): kind for axes, fact, kind in rows for axis in axes.split(", ")}
+    words = {"str": "text", "bool": "True or False", "int": "whole number", "float": "number"}
+    for axis, values in AXES.items():
+        for field in dataclasses.fields(type(next(iter(values.values())))) if values.extensible else ():
+            kind = words.get(field.type, "list of texts" if "tuple" in field.type else "text")
+            assert listed.pop((axis, field.name), listed.get(("every", field.name))) == kind, (axis, field.name)
+    assert {axis for axis, _ in listed} == {"every"}
 
 
 RAISING = {

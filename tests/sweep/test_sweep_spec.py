@@ -1,14 +1,16 @@
 """Sweep files: what they declare, how their arms are called, and what is refused."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
+from processes import output_of
 
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.publish.results import Results
-from study.sweep.file import tagged
+from study.sweep.file import parse, tagged
 from study.sweep.spec import expand, load
 
 SWEEPS = sorted((Path(__file__).parents[2] / "sweeps").glob("*.yaml"))
@@ -121,6 +123,7 @@ def test_the_sweep_id_follows_the_content(spec_of):
 
 
 GRID = "{seed: {values: [1, 2]}}"
+THOUSAND = f"training.steps: {{values: {list(range(300, 1300))}}}"
 BAD = {
     "unknown field": ("head: no such field. Did you mean", "{model.attention.head: {values: [1, 2]}}"),
     "yaml 1.1": ("numbers such as 1.0e-4", "{training.learning_rate: {values: [1e-4, 2e-4]}}"),
@@ -136,6 +139,7 @@ BAD = {
     "arm form": ("field=value", "{arm: {values: [seed, 'model.width 3']}}"),
     "arm and grid": ("got both", "{arm: {values: [model.width=8]}, model.width: {values: [8, 16]}}"),
     "same identity": ("null.* and .*64}", "{model.width: {value: 64}, model.encoder_width: {values: [null, 64]}}"),
+    "a million runs": ("100,000 cells, got 1,000,000.", f"{{seed: {{values: {list(range(1000))}}}, {THOUSAND}}}"),
     "all rejected": ("expected a cell that is an experiment", "{model.attention.heads: {values: [5, 7]}}"),
 }
 """What is said, the parameters, and another head."""
@@ -148,3 +152,44 @@ def test_bad_input_is_one_clear_line(case, spec_of, tmp_path):
         spec_of(*given)
     assert str(caught.value).startswith(str(tmp_path / "s.yaml"))
     assert "\n" not in str(caught.value)
+
+
+LEVELS = [f"a{i}: &a{i} " for i in range(12)]
+BOMBS = {
+    "sequences": "[" * 100_000,
+    "blocks": "- " * 100_000,
+    "aliases": LEVELS[0] + "x\n" + "".join(f"{LEVELS[i]}[{f'*a{i - 1}, ' * 10}]\n" for i in range(1, 12)),
+    "merges": LEVELS[0] + "{k: v}\n" + "".join(f"{LEVELS[i]}{{<<: [{f'*a{i - 1}, ' * 10}]}}\n" for i in range(1, 12)),
+    "a long text, often": f"a: &a '{'x' * 1_000_000}'\nb: [{'*a, ' * 1000}]",
+    "itself": "a: &a [*a]",
+    "itself merged": "a: &a {<<: *a}",
+    "minutes": f"a: {'1:' * 2_000_000}1",
+    "minutes with a tag": f"a: !!int '{'1:' * 2_000_000}1'",
+    "many keys": "".join(f"k{i}: 1\n" for i in range(300_000)),
+}
+
+
+def test_a_yaml_bomb_is_one_line_in_a_second(tmp_path):
+    """In a process of its own: deep texts would end it."""
+    for name, text in BOMBS.items():
+        (tmp_path / f"{name}.yaml").write_text(text)
+    code = "import resource, sys\nresource.setrlimit(resource.RLIMIT_CPU, (20, 20))\n" + (
+        "from study.sweep.file import read_yaml\nfrom study.errors import InputError\nfrom pathlib import Path\n"
+        "for path in map(Path, sys.argv[1:]):\n    try:\n        print(read_yaml(path))\n"
+        "    except InputError as problem:\n        print(problem)"
+    )
+    lines = output_of(sys.executable, "-P", "-c", code, *sorted(tmp_path.glob("*.yaml"))).splitlines()
+    assert {Path(line.partition(".yaml: ")[0]).name for line in lines} == set(BOMBS)
+    assert len(lines) == len(BOMBS)
+    assert all("not a readable YAML file: " in line for line in lines)
+
+
+def test_aliases_merges_and_long_texts_are_read():
+    text = f"a: &a {{k: 1}}\nb: {{<<: *a, l: 2}}\nc: [*a, *a]\nd: {'word ' * 500}\ne: '{'x' * 2000}'"
+    assert parse(text) == {
+        "a": {"k": 1},
+        "b": {"k": 1, "l": 2},
+        "c": [{"k": 1}] * 2,
+        "d": ("word " * 500).strip(),
+        "e": "x" * 2000,
+    }
