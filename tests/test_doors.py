@@ -12,6 +12,7 @@ DOORS = {  # all may import files, which helps to read and write
     "files": "errors",
     "schema": "",
     "attention_map": "",
+    "lettering": "",
     "metrics": "corpora errors",  # corpora as a type alone
     "corpora": "schema errors",
     "config": "corpora schema errors",
@@ -19,10 +20,10 @@ DOORS = {  # all may import files, which helps to read and write
     "rows": "records config errors",
     "store": "rows records config errors",
     "scoring": "metrics corpora records errors",
-    "tracking": "attention_map config records store corpora schema errors",
+    "tracking": "attention_map lettering config records store corpora schema errors",
     "sweep": "tracking metrics config store records errors pruning",  # pruning by name, when a trial starts
     "run_names": "sweep store errors",
-    "analysis": "attention_map metrics sweep store rows records scoring corpora config errors",
+    "analysis": "attention_map lettering metrics sweep store rows records scoring corpora config errors",
     "claims": "run_names metrics analysis sweep store rows records scoring corpora config errors",
     "publish": "metrics claims analysis sweep store rows records scoring corpora config errors",
     "attention": "config errors",

@@ -28,7 +28,7 @@ from study.errors import INTERRUPTED, InputError
 from study.run_names import RUN, find, sweep_file, sweeps_of
 
 HOPELESS = 3
-"""Failures in a row that end a push: each waits for the server for a while."""
+"""Failures of the server in a row that end a push: each waits for a while."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -48,7 +48,7 @@ def main(argv: Sequence[str]) -> int:
     from study.sweep.places import places
     from study.sweep.spec import load
     from study.tracking import push
-    from study.tracking.tracker import cause
+    from study.tracking.tracker import cause, of_the_server
     from study.tracking.view import view_of
 
     if args.folder.is_dir() and not (args.folder / "record.json").is_file():
@@ -80,8 +80,10 @@ def main(argv: Sequence[str]) -> int:
                 return INTERRUPTED
             except Exception as problem:
                 outcome, line = "failed", f"{identity}: {cause(problem)}"
+                in_a_row += of_the_server(problem)
+            else:
+                in_a_row = 0
             counts[outcome] += 1
-            in_a_row = in_a_row + 1 if outcome == "failed" else 0
             to = sys.stderr if outcome == "failed" else sys.stdout
             print(f"{number}/{len(ids)}  {outcome:<8}  {line}", file=to, flush=True)
             if in_a_row == HOPELESS:

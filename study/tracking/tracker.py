@@ -29,8 +29,9 @@ from study.store import Store
 from study.tracking.view import TRANSLATIONS, Point, View, label, place_of, points, view_of
 
 if TYPE_CHECKING:
+    import numpy as np
     import wandb
-    from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 START, END, ANSWER = 30.0, 60.0, 5.0
 """Seconds that W&B has to start a run, to take the rest of it at the end, and to answer at all."""
@@ -66,7 +67,8 @@ class Tracker:
             if self.mode in ("offline", "disabled"):
                 return
             away = self.folder.parent / AWAY
-            if away.exists() and (since := time.time() - away.stat().st_mtime) < PAUSE:
+            since = time.time() - away.stat().st_mtime if away.exists() else PAUSE
+            if 0 <= since < PAUSE:  # a clock that was set back says nothing
                 self.mode = "lost"
                 watch(f"W&B: it failed {since / 60:.0f} min ago; the run goes on without it, and {LATER}")
                 return
@@ -124,7 +126,7 @@ class Tracker:
         self.run, self.mode = None, "lost"
         self.watch(f"W&B: {cause(problem)}; the run goes on without it, and {LATER}")
         forget()
-        if "HTTP 409" not in str(problem):  # of a run that was deleted: W&B is there
+        if of_the_server(problem):
             with suppress(OSError):
                 files.write(self.folder.parent / AWAY, "W&B failed; other runs do not try it for a while.\n")
 
@@ -185,6 +187,17 @@ def installed() -> bool:
     """Return True if W&B is installed. Its folder of local runs, beside which this may run, is no package."""
     found = importlib.util.find_spec("wandb")
     return found is not None and found.origin is not None
+
+
+def of_the_server(problem: Exception) -> bool:
+    """Return True for an error that other runs would meet, too: W&B is away, does not answer or refuses the account.
+
+    All else is of one run: it was deleted (409), its sweep is not there, or a setting of it is wrong.
+    """
+    from wandb.errors import CommError
+
+    own = any(words in str(problem) for words in ("HTTP 409", "not found"))
+    return isinstance(problem, CommError | ConnectionError | TimeoutError) and not own
 
 
 def cause(problem: Exception) -> str:
@@ -273,28 +286,41 @@ def log(run: wandb.Run, shown: Iterable[Point], first: int) -> int:
     step = first - 1
     for step, values in shown:
         if step >= first:
-            run.log({name: _sent(value) for name, value in {"step": step, **values}.items()}, step=step)
+            logged = {name: _sent(f"{name} at step {step}", value) for name, value in values.items()}
+            run.log({"step": step, **{name: value for name, value in logged.items() if value is not None}}, step=step)
     return max(first, step + 1)
 
 
-def _sent(value: Any) -> Any:
-    """Return a value as W&B's client takes it."""
+def _sent(name: str, value: Any) -> Any:
+    """Return a value as W&B's client takes it; None for a picture or table that fails, which costs it alone."""
     import wandb
 
-    if isinstance(value, dict):
-        return wandb.Image(_drawn(value), caption=attention_map.title(value))
-    if isinstance(value, list):
-        return wandb.Table(columns=list(TRANSLATIONS), data=value)
+    try:
+        if isinstance(value, dict):
+            return wandb.Image(_drawn(value), caption=attention_map.title(value))
+        if isinstance(value, list):
+            return wandb.Table(columns=list(TRANSLATIONS), data=value)
+    except Exception as problem:
+        print(f"W&B: no {name}: {cause(problem)}", file=sys.stderr)
+        return None
     return value
 
 
-def _drawn(shown: Mapping[str, Any]) -> Figure:
-    from matplotlib.figure import Figure
+def _drawn(shown: Mapping[str, Any]) -> NDArray[np.uint8]:
+    """Return the pixels of an attention map. W&B's client would draw a figure by pyplot, which may not be imported."""
+    import matplotlib
+    import numpy as np
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-    size = 1.2 + 0.28 * len(shown["source"]), 1.0 + 0.22 * len(shown["target"])
-    figure = Figure(figsize=size, dpi=80)
-    attention_map.draw(figure.add_axes((0.28, 0.26, 0.7, 0.7)), shown)
-    return figure
+    from study import lettering
+
+    with matplotlib.rc_context(lettering.settings()):
+        size = 1.2 + 0.28 * len(shown["source"]), 1.0 + 0.22 * len(shown["target"])
+        figure = lettering.TextFigure(figsize=size, dpi=80)
+        attention_map.draw(figure.add_axes((0.28, 0.26, 0.7, 0.7)), shown)
+        canvas: Any = FigureCanvasAgg(figure)
+        canvas.draw()
+        return np.array(canvas.buffer_rgba())
 
 
 def within(seconds: float, call: Callable[[], object]) -> None:

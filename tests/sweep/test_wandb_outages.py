@@ -11,6 +11,7 @@ from loopback import ENTITY, KEY
 from processes import parents, until
 from sweep_trials import PATIENCE, finish
 from tiny_sweep import GRAPH as SMALL
+from tiny_sweep import MAP
 
 from study import files, records
 from study.__main__ import main
@@ -121,9 +122,40 @@ def test_a_sweep_learns_once_that_wandb_is_away(home, server, monkeypatch):
     assert time.monotonic() - began < 1
     assert all(line.endswith(tracker.LATER) for line in lines)
     assert lines[1].startswith("W&B: it failed 0 min ago")
-    os.utime(home / "runs" / tracker.AWAY, (0, 0))
-    tracker.Tracker(experiment_from({}), home / "runs" / "3", lines.append)
-    assert "it failed" not in lines[2]
+    for at in (0, time.time() + 7200):  # long ago, and before the clock was set back
+        os.utime(home / "runs" / tracker.AWAY, (at, at))
+        tracker.Tracker(experiment_from({}), home / "runs" / "3", lines.append)
+        assert "it failed" not in lines[-1]
+
+
+OWN = {"project": ({"WANDB_PROJECT": "a/b"}, "Invalid project"), "sweep": ({"WANDB_SWEEP_ID": "unknown"}, "not found")}
+
+
+@pytest.mark.parametrize("case", OWN)
+def test_an_error_of_one_run_does_not_keep_the_others_from_wandb(case, home, server, monkeypatch):
+    own, expected = OWN[case]
+    for name, value in (server.environment() | own).items():
+        monkeypatch.setenv(name, value)
+    lines = []
+    tracker.Tracker(experiment_from({}), home / "run", lines.append)
+    assert expected in lines[0]
+    assert not (home / tracker.AWAY).exists()
+
+
+def test_a_map_that_cannot_be_drawn_costs_itself_alone(home, server, monkeypatch, capsys):
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    experiment, lines = experiment_from({}), []
+    run = tracker.Tracker(experiment, home / "run", lines.append)
+    for step in (1, 2):
+        files.append(home / "run" / "history.jsonl", json.dumps({"step": step, "valid_loss": 1.0}) + "\n")
+        files.append(home / "run" / "maps.jsonl", json.dumps({"step": step, **MAP, "weights": step}) + "\n")
+    run.send({})
+    run.finish(None)
+    assert len(lines) == 1, "the address, and nothing is lost"
+    assert "W&B: no attention/map at step 2: " in capsys.readouterr().err
+    assert [point["valid/loss"] for point in server.runs[experiment_id(experiment)]["points"]] == [1.0, 1.0]
+    assert not (home / tracker.AWAY).exists()
 
 
 def test_a_run_that_was_deleted_on_the_server_loses_wandb_alone(home, server, monkeypatch):

@@ -6,6 +6,7 @@ import os
 import re
 import shlex
 import shutil
+import subprocess
 import sys
 from datetime import datetime
 from pathlib import Path
@@ -123,6 +124,68 @@ def test_published_runs_are_sent_once_with_their_place_in_the_sweeps(server, res
     printed = capsys.readouterr()
     assert printed.out.splitlines()[-1] == "1 complete, 1 failed"
     assert "HTTP 409" in printed.err
+
+
+@pytest.fixture
+def alone(server, tmp_path):
+    """Function that calls `study wandb` as a user does: a process of its own, an empty folder, no torch."""
+    here, lacking = tmp_path / "empty", tmp_path / "lacking"
+    for path in (here, lacking):
+        path.mkdir()
+    (lacking / "torch.py").write_text("raise ImportError('there is no torch')\n")
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith("WANDB_")}
+    environment = inherited | server.environment() | {"HOME": str(tmp_path)}
+    environment["PYTHONPATH"] = os.pathsep.join([str(lacking), str(ROOT)])
+
+    def call(*words):
+        command = [sys.executable, "-P", "-m", "study", "wandb", *map(str, words)]
+        return subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=300)
+
+    return call
+
+
+def test_a_push_in_a_process_of_its_own_sends_all_runs(server, made, alone, tmp_path):
+    """Published runs, and one of the user's whose tokens look like formulas and whose second map cannot be drawn.
+
+    Nothing in this process has imported torch or pyplot. A picture that fails costs neither its run nor the others.
+    """
+    ran = alone("push", made / "results")
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.splitlines()[-1] == "2 sent"
+    published = Store(made / "results")
+    identity = published.ids()[0]
+    own = tmp_path / "own" / "runs" / identity
+    own.mkdir(parents=True)
+    (own / "record.json").write_text(published.text(identity))
+    shown = published.attention(identity)
+    shown["source"][:2] = ["$$", "\\frac{"]
+    shown["text"] = {"source": "$5 or $10^", "target": "$"}
+    (own / "attention.json").write_text(json.dumps(shown))
+    (own / "test.hyp.txt").write_bytes(published.content(identity, "test.hyp.txt"))
+    maps = [{"step": 200, **shown}, {"step": 400, **shown, "weights": [["none"]]}]
+    (own / "maps.jsonl").write_text("".join(json.dumps(line) + "\n" for line in maps))
+    server.runs.clear()
+    ran = alone("push", own.parent)
+    assert ran.returncode == 0, ran.stderr
+    assert "W&B: no attention/map at step 400: " in ran.stderr
+    (run,) = server.runs.values()
+    assert run["state"] == "finished"
+    drawn = [point["_step"] for point in run["points"] if "attention/map" in point]
+    assert drawn == [200], "the map of step 400 is left out, its numbers are not"
+    assert [point["_step"] for point in run["points"] if "valid/loss" in point] == [200, 400, 600, 800]
+    end = run["points"][-1]
+    assert (end["test/map"]["_type"], end["test/translations"]["_type"]) == ("image-file", "table-file")
+
+
+def test_runs_that_were_deleted_do_not_end_a_push(server, results, monkeypatch, capsys):
+    """W&B refuses each by its own: that says nothing on the runs that follow."""
+    gone, other = Store(results).ids()
+    server.deleted.add(gone)
+    monkeypatch.setattr(push, "PATIENCE", 1.0)
+    monkeypatch.setattr(verb, "HOPELESS", 1)
+    assert main(["wandb", "push", str(results)]) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "1 sent, 1 failed"
+    assert server.runs[other]["state"] == "finished"
 
 
 def test_an_interrupted_push_continues_and_a_server_that_dies_ends_it(server, results, monkeypatch, capsys, printed):

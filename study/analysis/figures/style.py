@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from matplotlib.figure import Figure
-
-from study import files
+from study import files, lettering
 from study.config import mechanisms
 from study.config.mechanisms import VARIANTS
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
 COLUMN, PAGE = 3.3, 6.9
 """Printed widths in inches: one column, the whole page. Figures are drawn at the size at which they are read."""
@@ -66,7 +65,8 @@ def styled() -> Iterator[None]:
     import seaborn as sns
 
     with matplotlib.rc_context():
-        sns.set_theme(style="whitegrid", context="paper", palette="colorblind", font="DejaVu Sans", rc=SETTINGS)
+        settings = SETTINGS | lettering.settings()  # before the theme changes the reader's fonts
+        sns.set_theme(style="whitegrid", context="paper", palette="colorblind", rc=settings)
         yield
 
 
@@ -78,7 +78,7 @@ def subplots(
     return figure, figure.subplots(rows, columns, **grid)
 
 
-class NotebookFigure(Figure):
+class NotebookFigure(lettering.TextFigure):
     """A figure that a notebook shows by itself, whatever its backend."""
 
     def _repr_png_(self) -> bytes:
