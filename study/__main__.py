@@ -6,7 +6,9 @@ import errno
 import importlib
 import io
 import os
+import shutil
 import sys
+import textwrap
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -134,10 +136,13 @@ def overview() -> str:
     for title, verbs in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {verb:<{width}}  {line}" for verb, line in verbs.items())]
     statuses = ", ".join(f"{code} {meaning}" for code, meaning in EXIT_STATUS.items())
-    lines += ["", f"exit status: {statuses}"]
-    lines += ["--allow-code, with any verb: run code that a sweep file, a run or a model brings"]
-    lines += ["`study VERB --help` lists the options of a verb, `study --version` prints the version."]
-    return "\n".join(lines)
+    last = [
+        f"exit status: {statuses}",
+        "--allow-code, with any verb: run code that a sweep file, a run or a model brings",
+        "`study VERB --help` lists the options of a verb; `study --version` is the version.",
+    ]
+    columns = shutil.get_terminal_size((100, 24)).columns
+    return "\n".join([*lines, "", *(part for line in last for part in textwrap.wrap(line, columns))])
 
 
 if __name__ == "__main__":  # trials import this module again under another name

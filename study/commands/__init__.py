@@ -18,7 +18,7 @@ GROUPS = {
         "check": "test a mechanism of your own, or parallel text of your own",
     },
     "analyse (no torch)": {
-        "report": "print and write the table and figure of a sweep, or the figures of the study",
+        "report": "write the table and figure of a sweep, or the figures of the study",
         "claims": "print the verdict on each claim",
         "site": "write pages to look at runs, or show them live",
     },

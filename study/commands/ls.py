@@ -64,7 +64,7 @@ def main(argv: Sequence[str]) -> int:
         return 0
     rows = table[shown].head(MOST if args.what == "runs" else len(table)).to_dict("records")
     if args.what == "runs":
-        rows = [{_short(name): value for name, value in row.items()} for row in rows]
+        rows = [{_short(str(name)): value for name, value in row.items()} for row in rows]
         for row in rows:
             if "started_utc" in row:
                 row["started_utc"] = row["started_utc"][: len("2026-11-28T10:52")]
