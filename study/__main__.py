@@ -139,7 +139,7 @@ def overview() -> str:
     last = [
         f"exit status: {statuses}",
         "--allow-code, with any verb: run code that a sweep file, a run or a model brings",
-        "`study VERB --help` lists the options of a verb; `study --version` is the version.",
+        "`study VERB --help`: the options of a verb; `study --version`: the version",
     ]
     columns = shutil.get_terminal_size((100, 24)).columns
     return "\n".join([*lines, "", *(part for line in last for part in textwrap.wrap(line, columns))])

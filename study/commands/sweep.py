@@ -107,10 +107,6 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
         if importlib.util.find_spec("torch") is None:
             raise InputError("torch: not installed, and training needs it. " + INSTALL.format("train"))
         places.write(spec, out)
-        from study.claims import planning
-
-        for line in planning.power_lines(spec, out):
-            print(line)
     if args.engine == "local" or not todo.tasks:
         code = engine.run(job, resources.here())
     elif args.engine == "slurm":
