@@ -1,4 +1,4 @@
-"""The spread of scores over seeds, from which seeds are planned, and a sweep's first answers to the claims that ask it."""
+"""The spread of scores over seeds, from which seeds are planned, and first answers of a sweep to its claims."""
 
 from __future__ import annotations
 
