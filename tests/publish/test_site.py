@@ -269,6 +269,7 @@ def test_the_first_page_answers_questions_with_figures_and_finds_claims_by_words
     for place in range(5):
         pictures.nth(place).scroll_into_view_if_needed()
     view.wait_for_function("[...document.images].every(one => one.complete && one.naturalWidth)")
+    go(view, whole, "claims")
     shown = view.locator("section.claim:not([hidden])")
     count = shown.count()
     view.keyboard.press("/")
@@ -282,6 +283,36 @@ def test_the_first_page_answers_questions_with_figures_and_finds_claims_by_words
     assert set(shown.evaluate_all("all => all.map(one => one.dataset.word)")) == {"fails"}
     view.locator("section.claim:not([hidden]) h3 a").first.press("Enter")
     assert "#/claim/" in view.url
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_each_entry_of_the_menu_shows_its_page_from_the_top(whole, view, width):
+    """By click, and by hash_ in a tab of its own. The heading is in view, and nothing of the page lies beside it."""
+    view.set_viewport_size({"width": width, "height": 844})
+    go(view, whole, "")
+    entries = view.locator("header nav a").evaluate_all("all => all.map(one => [one.textContent, one.hash])")
+    assert len(entries) == 6
+    for text, hash_ in entries:
+        for fresh in (False, True):
+            view.evaluate("scrollTo(0, document.body.scrollHeight)")
+            if fresh:
+                view.goto("about:blank")
+                view.goto((whole / "index.html").as_uri() + hash_)
+            else:
+                view.locator("header nav a", has_text=text).first.click()
+            view.wait_for_selector(f'body[data-route="{hash_}"]')
+            view.wait_for_function("[...document.images].every(one => one.complete || one.loading == 'lazy')")
+            top = view.locator("h1").evaluate("one => one.getBoundingClientRect().top")
+            assert 0 <= top < 844 / 2, (text, top)
+            assert view.evaluate("document.documentElement.scrollWidth <= innerWidth"), text
+
+
+def test_the_first_page_has_few_tab_stops(whole, view):
+    """A dot is a link for the mouse; by keyboard its run is reached from the page of its arm."""
+    go(view, whole, "")
+    view.wait_for_function("document.querySelectorAll('a.dot').length > 20")
+    stops = "[...document.querySelectorAll('a[href], button, input, select, summary, [tabindex]')]"
+    assert view.evaluate(f"{stops}.filter(one => one.tabIndex >= 0).length") <= 60
 
 
 def test_runs_scroll_without_an_element_each_are_found_sorted_and_kept_in_the_address(whole, view):

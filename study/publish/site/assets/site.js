@@ -207,12 +207,12 @@ const site = (() => {
           base === null ? null : e("i", { class: "zero", style: { left: place(base) } }),
           shown.includes(rows[i]) ? e("i", { class: "ci", style: { left: place(base + row.low), width: percent((100 * (row.high - row.low)) / span) } }) : null,
           centre === null ? null : e("i", { class: "bar", style: { left: place(centre) } }),
-          dots.map((run) => e("a", { class: "dot", href: at("run", run.id), style: { left: place(run[sweep.metric]) }, title: `seed ${run.seed}: ${told(run[sweep.metric], sweep.digits)}`, "aria-label": `${arm.words[1] || arm.arm}, seed ${run.seed}: ${told(run[sweep.metric], sweep.digits)}` }))),
+          dots.map((run) => e("a", { class: "dot", tabindex: "-1", href: at("run", run.id), style: { left: place(run[sweep.metric]) }, title: `seed ${run.seed}: ${told(run[sweep.metric], sweep.digits)}`, "aria-label": `${arm.words[1] || arm.arm}, seed ${run.seed}: ${told(run[sweep.metric], sweep.digits)}` }))),
         e("div", { class: "number" }, told(centre, sweep.digits), row.difference === undefined ? null : e("small", {}, `${told(row.difference, sweep.digits, true)} ${interval(row, "low", "high")}`)))),
       e("div", { class: "row" }, e("div", { class: "what" }, e("small", {}, sweep.title)), axis(ticks(low, low + span).map(([value, text]) => [(100 * (value - low)) / span, text])), e("div")));
   });
 
-  // First page: the questions with their answers and figures, then the claims.
+  // First page: the questions with their answers and figures.
   const drawnSweep = async (name) => {
     const all = await load("runs"), sweep = await load(`sweep/${name}`);
     return sweep ? [e("p", {}, link("sweep", name, sweep.about || name)), strips(sweep, all)] : [];
@@ -233,34 +233,41 @@ const site = (() => {
         e("p", {}, e("em", {}, contrast), ": ", difference, claim ? [hrefs.some((one) => one.startsWith("claim-")) ? "; claim " : "; ", claim] : null, "."), e("figure", {}, picture, drawing));
     })];
   };
-  const home = async (_, query, where) => {
-    const main = await load("site"), all = await load("runs"), counts = {}, seen = {};
+  const home = async () => {
+    const main = await load("site"), all = await load("runs"), seen = {};
     all.runs.forEach((run) => { seen[run.status] = (seen[run.status] || 0) + 1; });
-    main.claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
-    const rows = (await load("claims")).contrasts, questions = (id) => rows.filter((row) => row.id === id && row.decides === "True" && KINDS[row.verdict] !== "none");
-    const box = e("input", { type: "search", autocomplete: "off", placeholder: "scale, heads, fails …" }), found = e("span", { role: "status" });
-    const chips = Object.entries(counts).map(([word, count]) => e("button", { type: "button", class: `mark ${KINDS[word] || "open"}`, "aria-pressed": "false", "data-word": word }, `${word} ${count}`));
-    const sections = main.claims.map((claim) => e("section", { class: "claim", "data-word": claim.summary.verdict },
-      e("h3", {}, link("claim", claim.id, e("span", { class: "id" }, claim.id), " ", claim.statement), " ", mark(claim.summary.verdict, claim.summary.answer)),
-      questions(claim.id).map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, voted(row)))));
-    const show = () => {
-      const words = box.value.toLowerCase().split(/\s+/).filter(Boolean), chosen = chips.filter((chip) => chip.getAttribute("aria-pressed") === "true").map((chip) => chip.dataset.word);
-      sections.forEach((one) => { one.hidden = !(words.every((word) => one.textContent.toLowerCase().includes(word)) && (!chosen.length || chosen.includes(one.dataset.word))); });
-      found.textContent = words.length || chosen.length ? `${sections.filter((one) => !one.hidden).length} of ${sections.length} claims` : "";
-    };
-    box.addEventListener("input", show);
-    chips.forEach((chip) => chip.addEventListener("click", () => { chip.setAttribute("aria-pressed", chip.getAttribute("aria-pressed") !== "true"); show(); }));
     const states = Object.entries(seen).map(([state, count]) => `${count} ${count === 1 ? "run" : "runs"} ${state}`).join(", ");
     page("", e("h1", {}, main.published ? "Attention, ablated" : "Runs of one folder"),
       e("p", { class: "lead" }, main.published ? "Which parts of attention does a neural translation model need? Small models differ in one part at a time." : "What has run, what it found, and what is still to come."),
       e("p", {}, states ? `${states}.` : "There is no record yet."),
       answers(main.answers, main),
       main.published ? null : sweepTable(main, all),
-      main.claims.length ? [e("h2", { id: "claims" }, "Claims"), e("p", {}, "Each row is one question of a claim; the page of the claim has every contrast. ", HOW),
-        e("form", { class: "find", role: "search", onsubmit: (event) => event.preventDefault() }, e("label", {}, "Find a claim ", box), " ", found, e("span", { class: "chips", role: "group", "aria-label": "Verdicts" }, chips)),
-        e("div", { class: "forestplot" }, forestHead(), sections)] : null,
-      e("h2", {}, "Where next"), e("ul", { class: "plain" }, e("li", {}, e("a", { href: at("runs") }, "All runs"), ": search and sort by any field of the configuration and by any score."), e("li", {}, e("a", { href: at("sentences") }, "One sentence, two models"), ": translations and attention maps side by side.")));
-    if (where === "claims") $("claims")?.scrollIntoView();
+      e("h2", {}, "Where next"), e("ul", { class: "plain" },
+        main.claims.length ? e("li", {}, e("a", { href: at("claims") }, `All ${main.claims.length} claims`), ": every claim with its verdict and the numbers that decide it.") : null,
+        e("li", {}, e("a", { href: at("runs") }, "All runs"), ": search and sort by any field of the configuration and by any score."),
+        e("li", {}, e("a", { href: at("sentences") }, "One sentence, two models"), ": translations and attention maps side by side.")));
+  };
+
+  // All claims, found by words and by verdict.
+  const claims = async () => {
+    const main = await load("site"), counts = {};
+    main.claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
+    const rows = (await load("claims")).contrasts, questions = (id) => rows.filter((row) => row.id === id && row.decides === "True" && KINDS[row.verdict] !== "none");
+    const box = e("input", { type: "search", autocomplete: "off", placeholder: "scale, heads, fails …" }), count = e("span", { role: "status" });
+    const chips = Object.entries(counts).map(([word, number]) => e("button", { type: "button", class: `mark ${KINDS[word] || "open"}`, "aria-pressed": "false", "data-word": word }, `${word} ${number}`));
+    const sections = main.claims.map((claim) => e("section", { class: "claim", "data-word": claim.summary.verdict },
+      e("h3", {}, link("claim", claim.id, e("span", { class: "id" }, claim.id), " ", claim.statement), " ", mark(claim.summary.verdict, claim.summary.answer)),
+      questions(claim.id).map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, voted(row)))));
+    const show = () => {
+      const words = box.value.toLowerCase().split(/\s+/).filter(Boolean), chosen = chips.filter((chip) => chip.getAttribute("aria-pressed") === "true").map((chip) => chip.dataset.word);
+      sections.forEach((section) => { section.hidden = !(words.every((word) => section.textContent.toLowerCase().includes(word)) && (!chosen.length || chosen.includes(section.dataset.word))); });
+      count.textContent = words.length || chosen.length ? `${sections.filter((section) => !section.hidden).length} of ${sections.length} claims` : "";
+    };
+    box.addEventListener("input", show);
+    chips.forEach((chip) => chip.addEventListener("click", () => { chip.setAttribute("aria-pressed", chip.getAttribute("aria-pressed") !== "true"); show(); }));
+    page("Claims", e("h1", {}, "Claims"), main.claims.length ? [e("p", {}, "Each row is one question of a claim; the page of the claim has every contrast. ", HOW),
+      e("form", { class: "find", role: "search", onsubmit: (event) => event.preventDefault() }, e("label", {}, "Find a claim ", box), " ", count, e("span", { class: "chips", role: "group", "aria-label": "Verdicts" }, chips)),
+      e("div", { class: "forestplot" }, forestHead(), sections)] : e("p", {}, "No claim asks these runs."));
   };
   const finished = (ids, all) => { const done = ids.filter((id) => all.byId.get(id)?.status === "finished").length; return done === ids.length ? done : `${done} of ${ids.length}`; };
   const sweepTable = (main, all) => (main.sweeps.length ? [e("h2", {}, "Sweeps"), e("p", {}, "A sweep is a set of experiments that answers one question. Its page has the figure, the table and every run."),
@@ -609,7 +616,7 @@ const site = (() => {
   const guide = async () => { const tree = await load("guide"); page("How to read the numbers", e("div", { class: "reading" }, prose(tree || ""))); };
   const nothing = (what) => page("Not found", e("h1", {}, "Not found"), e("p", {}, `This site has no ${what}. `, e("a", { href: "#/" }, "First page")));
 
-  const VIEWS = { "": home, claims: home, claim, sweeps, sweep, arm, run, runs, sentences, guide };
+  const VIEWS = { "": home, claims, claim, sweeps, sweep, arm, run, runs, sentences, guide };
   const whole = (part) => { try { return decodeURIComponent(part); } catch { return part; } };
   const draw = async () => {
     if (location.hash && !location.hash.startsWith("#/")) return;
@@ -618,7 +625,7 @@ const site = (() => {
     const broad = ["runs", "run", "sentences", "claim", "sentence"].includes(kind || "");
     document.body.classList.toggle("broad", broad);
     await (Object.hasOwn(VIEWS, kind || "") ? VIEWS[kind || ""] : () => nothing("such page"))(name, Object.fromEntries(new URLSearchParams(rest)), kind);
-    if (mine > 1 && kind !== "claims") scrollTo(0, 0);
+    if (mine > 1) scrollTo(0, 0);
     document.body.dataset.route = here;  // a page may have changed the address
   };
   let last = Promise.resolve();
