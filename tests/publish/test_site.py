@@ -287,7 +287,7 @@ def test_the_first_page_answers_questions_with_figures_and_finds_claims_by_words
 
 @pytest.mark.parametrize("width", [1280, 390])
 def test_each_entry_of_the_menu_shows_its_page_from_the_top(whole, view, width):
-    """By click, and by hash_ in a tab of its own. The heading is in view, and nothing of the page lies beside it."""
+    """By click, and by address in a tab of its own. The heading is in view, and nothing of the page lies beside it."""
     view.set_viewport_size({"width": width, "height": 844})
     go(view, whole, "")
     entries = view.locator("header nav a").evaluate_all("all => all.map(one => [one.textContent, one.hash])")
