@@ -13,6 +13,8 @@ from __future__ import annotations
 import errno
 import shutil
 import signal
+import sys
+from functools import cache
 from pathlib import Path
 
 INTERRUPTED = 130
@@ -57,6 +59,12 @@ EXIT_STATUS = {
 def shown(text: str) -> str:
     """Return a text for a terminal: control characters, which could change what it shows, are escaped."""
     return "".join(f"\\x{ord(c):02x}" if ord(c) < 160 and not c.isprintable() and c not in "\n\t" else c for c in text)
+
+
+@cache
+def note(line: str) -> None:
+    """Print a line on standard error about something that is left out, once, and go on."""
+    print("study: " + shown(" ".join(line.splitlines())), file=sys.stderr, flush=True)
 
 
 class InputError(Exception):

@@ -14,6 +14,7 @@ import math
 import os
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -22,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from study import files
 from study.config import plugins
 from study.config.overrides import flat
-from study.errors import InputError
+from study.errors import InputError, note
 
 SCHEMA_VERSION = 2
 LARGEST = 2**26
@@ -31,6 +32,9 @@ CHECKPOINT = "checkpoint.ckpt"
 """File that a stopped training continues from; useless once there is a record."""
 STOPPED = "stopped"
 """File of a run that W&B has stopped: it is continued if a user asks for it, and not by the sweep that it is of."""
+
+DONE = ("finished", "diverged", "unreadable")
+"""States of a run that is not made again. An unreadable record may be one that somebody can restore."""
 
 NUMBERS = re.compile(r"\[(?:\n +(?:-?\d[\d.e+-]*|null),?)+\n +\]")
 """A list of numbers and nulls in indented JSON. No string holds a line break there."""
@@ -317,7 +321,18 @@ def read(path: Path) -> Record:
         InputError: the file is absent, no JSON, or no record (see `parse`).
     """
     plugins.learn(path.parent)
-    return parse(files.read_json(path, LARGEST), str(path))
+    try:
+        return parse(files.read_json(path, LARGEST), str(path))
+    except InputError as problem:
+        raise InputError(f"{problem} Or remove its folder, and the run can be made again.") from None
+
+
+def name_unreadable(folder: Path) -> None:
+    """Name the record of a run that cannot be read, and why, in a line on standard error."""
+    try:
+        read(folder / "record.json")
+    except InputError as problem:
+        note(str(problem))
 
 
 def parse(tree: Any, where: str) -> Record:
@@ -353,11 +368,13 @@ def first_error(error: ValidationError) -> str:
     return f"{'.'.join(map(str, first['loc'])) or 'top level'}: {first['msg']}"
 
 
-def state(folder: Path) -> Literal["missing", "started", "finished", "diverged", "failed"]:
+def state(folder: Path) -> Literal["missing", "started", "finished", "diverged", "failed", "unreadable"]:
     """Return the state of one run on disk: `started` is a folder without a record (running, or interrupted).
 
+    `unreadable` is a record that cannot be read; `read` says why.
+
     Raises:
-        InputError: there is a record that cannot be read, or no folder but a file.
+        InputError: there is no folder but a file.
     """
     try:
         names = os.listdir(folder)
@@ -366,5 +383,7 @@ def state(folder: Path) -> Literal["missing", "started", "finished", "diverged",
     except OSError as problem:
         raise InputError(f"{folder}: cannot be read ({problem.strerror}). Check the name and your rights.") from None
     if "record.json" in names:
-        return read(folder / "record.json").status
+        with suppress(InputError):
+            return read(folder / "record.json").status
+        return "unreadable"
     return "started" if names else "missing"

@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from study import files, records, rows
 from study.config import plugins
-from study.errors import InputError
+from study.errors import InputError, note
 from study.records import Count, Record, Section
 from study.rows import CURVE, HYPOTHESES
 
@@ -74,12 +74,20 @@ class Store:
         return sorted(self.facts if self.published else (one.parent.name for one in self.folder.glob("*/record.json")))
 
     def state(self, identity: str) -> str:
-        """State of a run: missing, started, finished, diverged or failed.
+        """State of a run: missing, started, finished, diverged, failed or unreadable, which a line names.
 
         Raises:
-            InputError: its record cannot be read.
+            InputError: a published record cannot be read.
         """
-        return self.record(identity).status if identity in self else records.state(self.folder / identity)
+        if identity not in self:
+            return records.state(self.folder / identity)
+        try:
+            return self.record(identity).status
+        except InputError as problem:
+            if self.published:
+                raise
+            note(str(problem))
+            return "unreadable"
 
     def where(self, identity: str) -> str:
         """Return the place of a run's record, for messages."""
@@ -92,7 +100,9 @@ class Store:
             InputError: there is none, or it cannot be read.
         """
         if identity not in self._records:
-            self._records[identity] = records.parse(self.tree(identity), self.where(identity))
+            path, published = self._file(identity), self.published
+            found = records.parse(self.tree(identity), self.where(identity)) if published else records.read(path)
+            self._records[identity] = found
         return self._records[identity]
 
     def tree(self, identity: str) -> dict[str, Any]:
@@ -308,12 +318,11 @@ class Store:
     def _trees(self) -> Iterator[dict[str, Any]]:
         """Yield the records of a working folder as data.
 
-        Left out are those that cannot be read, for which `record` says why, and those whose folder has been renamed.
+        Left out are those that cannot be read, which a line names, and those whose folder has been renamed.
         """
         for identity in sorted(self.ids(), key=rows.order):
-            with suppress(InputError):
-                if (record := self.record(identity)).id == identity:
-                    yield record.model_dump(mode="json")
+            if self.state(identity) != "unreadable" and (record := self.record(identity)).id == identity:
+                yield record.model_dump(mode="json")
 
     def _file(self, identity: str) -> Path:
         return self.folder / identity / "record.json"

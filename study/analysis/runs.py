@@ -221,7 +221,7 @@ class Runs:
             label=arm.key,
             values={} if None in values.values() else {seed: v for seed, v in values.items() if v is not None},
             diverged=sum(run.state == "diverged" for run in runs),
-            holes=sum(run.state in HOLES for run in runs),
+            holes=sum(run.state not in SCORED for run in runs),
             runs=tuple(run.id for run in runs if run.state in SCORED),
             name=arm.label,
         )

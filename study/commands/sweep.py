@@ -23,6 +23,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from study import records
 from study.commands.options import SHARED, Parser, natural, positive, program, runs_folder
 from study.config import plugins, scientific
 from study.errors import INSTALL, InputError
@@ -32,7 +33,6 @@ from study.sweep import engine, places, ray, resources, slurm, status
 from study.sweep.estimate import estimated, in_words
 from study.sweep.file import tagged
 from study.sweep.spec import Cell, Spec, load
-from study.sweep.trial import due
 
 STUDY = (sys.executable, "-P", "-m", "study")
 CHOICE = ("only", "seeds", "unpublished")
@@ -94,6 +94,7 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
     if args.status:
         print(status.describe(spec, cells, out))
         return 0, ()
+    bad = len(job.unreadable())
     todo = replace(job, tasks=job.due())
     if args.dry_run or args.print:
         seconds = estimated((task.experiment for task in todo.tasks), out, published())
@@ -110,9 +111,9 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
     if args.engine == "local" or not todo.tasks:
         code = engine.run(job, resources.here())
     elif args.engine == "slurm":
-        return slurm.run(todo, args.asked), ()
+        return slurm.run(todo, args.asked) or int(bad > 0), ()
     elif args.engine == "ray":
-        code = ray.run(todo, args.asked, args.address)
+        code = ray.run(todo, args.asked, args.address) or int(bad > 0)
     else:
         from study.sweep import wandb_agents
 
@@ -169,7 +170,7 @@ def _blind_report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
 def _report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
     """Print the table of results, unless some of them are published ones."""
     where = "" if out == Path("runs") else f" --runs {shlex.quote(str(out))}"
-    made = [cell.id for cell in spec.runnable if cell.id and not due(out / cell.id)]
+    made = [cell.id for cell in spec.runnable if cell.id and records.state(out / cell.id) in ("finished", "diverged")]
     if args.unpublished:
         print(f"`{program()} report {spec.path}{where}` prints the table once all runs are there")
     elif made:

@@ -51,7 +51,7 @@ def run(
     if pruning is None:
         return train(experiment, folder, watch)
     hooks: Hooks | None = None
-    if records.state(folder) not in ("finished", "diverged"):
+    if records.state(folder) not in records.DONE:
         model = _base(experiment, base or folder.parent / experiment_id(_unpruned(experiment)), watch, hold)
         hooks = {"retrain": Retraining, "train_on": Continuation}.get(pruning.question, Removal)(model, pruning)
     return train(experiment, folder, watch, hooks)
@@ -69,7 +69,7 @@ def _base(experiment: Experiment, folder: Path, watch: Any, hold: Hold) -> Path:
     taken = {name: os.environ.pop(name) for name in account.OF_A_RUN if name in os.environ}
     try:
         with hold(folder):
-            if records.state(folder) not in ("finished", "diverged"):
+            if records.state(folder) not in records.DONE:
                 watch(f"first the run to prune, {folder.name}")
             record = train(_unpruned(experiment), folder, watch)
     finally:

@@ -85,9 +85,16 @@ class Job:
         """Return the runs without a good record.
 
         Raises:
-            InputError: a record in the folder cannot be read.
+            InputError: a file is where the folder of a run belongs.
         """
         return tuple(task for task in self.tasks if due(self.out / task.id))
+
+    def unreadable(self) -> tuple[Task, ...]:
+        """Return the runs with a record that cannot be read. They are not made again; a line names each, and why."""
+        found = tuple(task for task in self.tasks if records.state(self.out / task.id) == "unreadable")
+        for task in found:
+            records.name_unreadable(self.out / task.id)
+        return found
 
     def layout(self, here: Resources) -> list[Slot]:
         """Return the slots for these runs."""
@@ -119,8 +126,10 @@ def run(job: Job, here: Resources) -> int:
     plugins.remember(job.mechanisms)
     todo = job.due()
     if not todo:
-        print(f"{job.name}: nothing to do, all {len(job.tasks)} runs are there")
-        return 0
+        bad, count = len(job.unreadable()), len(job.tasks)
+        there = f"{count - bad} of {count} runs are there, {bad} unreadable" if bad else f"all {count} runs are there"
+        print(f"{job.name}: nothing to do, {there}")
+        return int(bad > 0)
     layout = job.layout(here)
     how = f"{here.describe(layout)}, in {job.out}; steps in log.txt of a run"
     print(f"{job.name}: {len(todo)} of {len(job.tasks)} runs to do, {how}", flush=True)
@@ -181,7 +190,9 @@ class Launcher:
                 print("stopping the runs; they keep their last step. A second interrupt kills them at once", flush=True)
         finally:
             self.stop()
-        there = len(self.job.tasks) - len(self.job.due())  # by any launcher
+        bad = self.job.unreadable()
+        there = len(self.job.tasks) - len(self.job.due()) - len(bad)  # by any launcher
+        self.notes += [f"  unreadable  {task.label}: {self.job.out / task.id / 'record.json'}" for task in bad]
         if self.asked:
             print(f"interrupted: {there} of {len(self.job.tasks)} runs done; the same command again continues")
             return 128 + self.asked[0]
@@ -190,7 +201,7 @@ class Launcher:
         )
         if self.failed:
             print("the same command again runs the failed ones again; a diverged run is a result")
-        return int(self.failed > 0)
+        return int(self.failed > 0 or bool(bad))
 
     def fill(self) -> None:
         """Start what there are slots for."""

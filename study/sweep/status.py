@@ -10,14 +10,14 @@ from study import records
 from study.sweep import lease
 from study.sweep.spec import Cell, Spec
 
-STATES = ("finished", "diverged", "failed", "running", "interrupted", "not started", "inapplicable")
+STATES = ("finished", "diverged", "failed", "running", "interrupted", "not started", "unreadable", "inapplicable")
 
 
 def state_of(cell: Cell, out: Path) -> str:
     """Return the state of a cell, one of `STATES`: inapplicable if the configuration rejects it.
 
     Raises:
-        InputError: its record cannot be read.
+        InputError: there is no folder but a file.
     """
     if cell.id is None:
         return "inapplicable"
@@ -32,6 +32,8 @@ def describe(spec: Spec, cells: tuple[Cell, ...], out: Path) -> str:
     found: defaultdict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
         found[state_of(cell, out)].append(cell)
+    for cell in found["unreadable"]:
+        records.name_unreadable(out / str(cell.id))
     lines = [f"{spec.name} in {out}: {len(cells)} declared"]
     lines += [f"  {state:<13}{len(found[state])}" for state in STATES]
     for state in ("failed", "running", "interrupted"):

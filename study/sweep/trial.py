@@ -82,7 +82,7 @@ def record_of(
 
 def due(folder: Path) -> bool:
     """Return True if a run has no good record: it is missing, was interrupted, or has failed."""
-    return records.state(folder) not in ("finished", "diverged")
+    return records.state(folder) not in records.DONE
 
 
 def tidy(folder: Path) -> None:

@@ -44,9 +44,9 @@ def run(experiment: Experiment, folder: Path, watch: Any = print, hooks: Hooks |
         hooks: the parts of another kind of run; None for training as it is.
 
     Raises:
-        InputError: the data, the device or the folder cannot be used.
+        InputError: the data, the device or the folder cannot be used, or the record that is there.
     """
-    if records.state(folder) in ("finished", "diverged"):
+    if records.state(folder) in records.DONE:
         record = records.read(folder / "record.json")
         if "WANDB_SWEEP_ID" in os.environ:  # the server waits for this trial
             Tracker(experiment, folder).finish(record)

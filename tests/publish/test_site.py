@@ -200,14 +200,18 @@ def test_one_bad_file_does_not_end_a_served_site(finished, tmp_path):
     assert said.pop().startswith("built")
     assert refresh(version) == version
     assert said == []
-    before = (site / "index.html").stat().st_mtime_ns
     record = lab.runs / lab.ids[0] / "record.json"
     for bad in ("[" * 10**5, "{}", '{"id": 5}'):
         record.write_text(bad)
         version = refresh(version)
         assert len(said) == 1
-        assert said.pop().startswith("not built: ")
-        assert (site / "index.html").stat().st_mtime_ns == before
+        assert said.pop().startswith("built: ")
+        assert lab.ids[0] not in (site / "data" / "runs.js").read_text()
+    lab.change(1, seed=7)
+    before = (site / "index.html").stat().st_mtime_ns
+    version = refresh(version)
+    assert said.pop().startswith("not built: ")
+    assert (site / "index.html").stat().st_mtime_ns == before
 
 
 @pytest.fixture(scope="module")

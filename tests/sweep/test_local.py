@@ -269,13 +269,30 @@ def test_a_blind_sweep_shows_validation_alone(tmp_path, by):
     assert records.read(path).score("test", "nll") is not None, "the record has it"
 
 
-def test_a_damaged_record_or_a_file_where_a_run_belongs_stops_the_call(file, out, refused):
+def test_an_unreadable_record_is_kept_named_and_status_1(file, out, capsys):
+    """The other runs are made. What one can restore is not trained again, by a sweep or by hand."""
+    spec = load(file(1, 2, 3))
+    assert run_sweep(spec, out, 1, sweep_trials.quick, spec.cells[:2]) == 0
+    record = out / spec.cells[0].id / "record.json"
+    record.write_text(half := record.read_text()[:300])
+    for said in ("2 of 3 runs done, 0 failed\n  unreadable  seed=1", "2 of 3 runs are there, 1 unreadable"):
+        assert run_sweep(spec, out, 1, sweep_trials.quick) == 1
+        told = capsys.readouterr()
+        assert said in told.out
+    assert main(["train", "--overrides-json", spec.cells[0].overrides_json, "--runs", str(out)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"{record}: expected JSON" in line
+    assert line.endswith("Restore the file. Or remove its folder, and the run can be made again.")
+    assert record.read_text() == half
+    shutil.rmtree(record.parent)
+    assert run_sweep(spec, out, 1, sweep_trials.quick) == 0
+    assert journal(out)[spec.cells[0].id] == 2
+
+
+def test_a_file_where_a_run_belongs_stops_the_call(file, out, refused):
     path = file(1, 2)
-    first, second = (out / cell.id for cell in load(path).cells)
-    first.mkdir(parents=True)
-    (first / "record.json").write_text('{"schema_version": 99}')
-    assert "schema_version: expected 1 to 2, got 99" in refused("sweep", path, "--runs", out)
-    (first / "record.json").unlink()
+    second = out / load(path).cells[1].id
+    out.mkdir()
     second.touch()
     for option in ("--status", "--dry-run", "--slots=1"):
         assert "cannot be read (Not a directory)" in refused("sweep", path, "--runs", out, option)
