@@ -15,7 +15,8 @@ from typing import NamedTuple
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
-from study.corpora.corpus import WORD, Link, Pair
+from study.corpora.corpus import Link, Pair
+from study.corpora.text import words
 from study.metrics import LENGTHS, with_parts
 from study.records import Score
 
@@ -244,4 +245,4 @@ def _paired(hypotheses: Sequence[str], references: Sequence[str]) -> None:
 
 def forms(text: str) -> list[str]:
     """Return the words and punctuation marks of a text (see `corpora.words`), without their places."""
-    return WORD.findall(text)
+    return [word for word, _, _ in words(text)]

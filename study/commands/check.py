@@ -16,15 +16,19 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from study.commands.options import Parser, say, table_lines
 from study.config import plugins
 from study.corpora import Pair, mean_words
-from study.corpora.parallel import content, find, read
+from study.corpora.parallel import content, find, read, with_links
+from study.corpora.text import alike, remarks
 from study.errors import InputError
+
+HEADERS = {"source", "target", "src", "tgt", "trg", "sentence", "text", "translation"}
+"""Words that are no sentences in the first line of a table."""
 
 
 def main(argv: Sequence[str]) -> int:
@@ -84,8 +88,13 @@ def _check_text(folder: Path, source: str, target: str) -> int:
             splits[name] = read(paths)
         except InputError as problem:
             problems.append(str(problem))
+    splits = with_links(splits)
     say(f"{folder}: {source} → {target}", *table_lines([_row(name, splits) for name in splits]))
     say("words: mean of a sentence; repeated: pairs that stand above in the split; same: source and target are equal")
+    say("source in train: without regard to case, blanks, zero-width marks and Unicode form")
+    for name, pairs in splits.items():
+        for remark in _remarks(pairs, source, target):
+            say(f"{name}, {remark}")
     if problems:
         say(*(f"  {problem}" for problem in problems))
         print(f"study: {len(problems)} problems; training refuses this text until they are mended", file=sys.stderr)
@@ -97,7 +106,7 @@ def _check_text(folder: Path, source: str, target: str) -> int:
 
 def _row(name: str, splits: Mapping[str, list[Pair]]) -> dict[str, Any]:
     pairs = [(pair.source, pair.target) for pair in splits[name]]
-    sources = {pair.source for pair in splits.get("train", splits[name])}
+    sources = {alike(pair.source) for pair in splits.get("train", splits[name])}
     return {
         "split": name,
         "pairs": len(pairs),
@@ -105,6 +114,15 @@ def _row(name: str, splits: Mapping[str, list[Pair]]) -> dict[str, Any]:
         "target words": mean_words(target for _, target in pairs),
         "repeated": len(pairs) - len(set(pairs)),
         "same": sum(source == target for source, target in pairs),
-        "source in train": None if name == "train" else sum(source in sources for source, _ in pairs),
+        "source in train": None if name == "train" else sum(alike(source) in sources for source, _ in pairs),
         "gold": "no" if splits[name][0].alignment is None else "yes",
     }
+
+
+def _remarks(pairs: Sequence[Pair], source: str, target: str) -> Iterator[str]:
+    """Yield remarks on what a reader does not see in a split, and on a first line that looks like a header."""
+    for side, texts in (("source", [pair.source for pair in pairs]), ("target", [pair.target for pair in pairs])):
+        yield from (f"{side}: {remark}" for remark in remarks(texts))
+    first = pairs[0]
+    if first.source.casefold() in HEADERS | {source} and first.target.casefold() in HEADERS | {target}:
+        yield f"line 1: {first.source}, {first.target}. If it is a header, remove it."

@@ -36,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     text = f"{RUN}; last, if you like, a source sentence of two words or more, in quotes"
     parser.add_argument("run", nargs="+", metavar="RUN", help=text)
     parser.share("--plot", "--beam", "--site", "--layer", "--head", "--runs")
-    args = parser.parse_args(argv)
+    args = parser.parse_intermixed_args(argv)
     sentence = args.run.pop() if len(args.run[-1].split()) > 1 else None
     least = 1 if sentence else 2
     if not least <= len(args.run) <= MOST:

@@ -32,7 +32,7 @@ def main(argv: Sequence[str]) -> int:
     text = "align the pairs of a split of the run's corpus (default: its first test split)"
     parser.add_argument("--align", nargs="?", const="", metavar="SPLIT", help=text)
     parser.share("--plot", "--beam", "--site", "--layer", "--head", "--runs")
-    args = parser.parse_args(argv)
+    args = parser.parse_intermixed_args(argv)
     if (args.sentence is None) == (args.align is None):
         raise InputError("SENTENCE: expected a sentence or --align, got neither or both. See `study translate --help`.")
     if args.align is not None and (args.plot or args.beam or args.site != "cross"):

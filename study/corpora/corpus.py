@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
 
 from pydantic import model_validator
 
+from study.corpora.text import words as words
 from study.schema import Frozen
 
 VERSION = "Version of the generator, or of the reader of the files; part of the identity."
@@ -23,26 +23,6 @@ SUBWORDS = (
 
 FEW_PAIRS = 10
 """Training pairs of a corpus that is generated for another split."""
-SPACE = "▁"
-WORD = re.compile(r"\w+|[^\w\s]")
-SPACED = re.compile(rf"(\s*)({WORD.pattern})")
-"""A word with the space before it: nothing else is between two words."""
-
-
-def words(text: str) -> list[tuple[str, int, int]]:
-    """Return the words and punctuation marks of a text, each with its start and end: what gold alignments count."""
-    return [(match.group(), match.start(), match.end()) for match in WORD.finditer(text)]
-
-
-def mean_words(texts: Iterable[str]) -> float:
-    """Return the mean number of words of texts; nan for none."""
-    counts = [len(words(text)) for text in texts]
-    return sum(counts) / len(counts) if counts else float("nan")
-
-
-def tokens_of(text: str) -> list[str]:
-    """The words of a text as tokens: ▁ before one marks a space."""
-    return [SPACE + token if space or not i else token for i, (space, token) in enumerate(SPACED.findall(text))]
 
 
 class Link(NamedTuple):

@@ -16,6 +16,7 @@ import os
 import re
 import zlib
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, ClassVar, Literal, Self
@@ -23,7 +24,8 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from study import files
-from study.corpora.corpus import SUBWORDS, VERSION, Corpus, Link, Pair, Section, checksum, words
+from study.corpora.corpus import SUBWORDS, VERSION, Corpus, Link, Pair, Section, checksum
+from study.corpora.text import words
 from study.errors import InputError
 from study.schema import Name, Size
 
@@ -120,7 +122,9 @@ class Files(Section):
             raise InputError(
                 f"{given}: expected {', '.join(names)} and a test split, got {', '.join(found) or 'none'}."
             )
-        return {name: _pairs(found[name], tuple(path.stat().st_mtime_ns for path in found[name])) for name in names}
+        return with_links(
+            {name: _pairs(found[name], tuple(path.stat().st_mtime_ns for path in found[name])) for name in names}
+        )
 
 
 def find(folder: Path, source: str, target: str) -> dict[str, tuple[Path, ...]]:
@@ -148,6 +152,13 @@ def find(folder: Path, source: str, target: str) -> dict[str, tuple[Path, ...]]:
             )
     order = sorted(splits, key=lambda name: (name != "train", name != "valid", name != "test", name))
     return {name: tuple(path for _, path in splits[name]) for name in order}
+
+
+def with_links(splits: Mapping[str, list[Pair]]) -> dict[str, list[Pair]]:
+    """Return the splits, without links where no pair has one: a tab at the end of each line is no set of links."""
+    if any(pair.alignment for pairs in splits.values() for pair in pairs):
+        return dict(splits)
+    return {name: [replace(pair, alignment=None) for pair in pairs] for name, pairs in splits.items()}
 
 
 def content(splits: Mapping[str, list[Pair]]) -> str:

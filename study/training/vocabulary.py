@@ -14,7 +14,7 @@ import sentencepiece
 from study.config import Data
 from study.corpora import Corpus, words
 from study.corpora.cache import folder, kept, put
-from study.corpora.corpus import SPACE, WORD, tokens_of
+from study.corpora.text import SPACE, tokens_of
 from study.errors import InputError
 from study.models.translator import BOS, EOS, PAD, UNK
 
@@ -49,7 +49,7 @@ class Words:
 
     def words(self, text: str) -> list[int]:
         """Return the word of every token of a text, numbered as `study.corpora.words` does."""
-        return list(range(len(WORD.findall(text))))
+        return list(range(len(words(text))))
 
     def decode(self, ids: list[int]) -> str:
         """Return the text of tokens."""
