@@ -101,6 +101,8 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
         if importlib.util.find_spec("torch") is None:
             raise InputError("torch: not installed, and training needs it. " + INSTALL.format("train"))
         places.write(spec, out)
+        if "WANDB_NAME" in os.environ:
+            print("W&B: WANDB_NAME is not used, because a sweep has several runs", flush=True)
         from study.claims import planning
 
         for line in planning.power_lines(spec, out):
