@@ -108,6 +108,8 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
         if importlib.util.find_spec("torch") is None:
             raise InputError("torch: not installed, and training needs it. " + INSTALL.format("train"))
         places.write(spec, out)
+        if "WANDB_NAME" in os.environ:
+            print("W&B: WANDB_NAME is not used, because a sweep has several runs", flush=True)
     if args.engine == "local" or not todo.tasks:
         code = engine.run(job, resources.here())
     elif args.engine == "slurm":

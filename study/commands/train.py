@@ -8,6 +8,7 @@ there. A run that has a record is not trained again.
 from __future__ import annotations
 
 import argparse
+import importlib.util
 import os
 import shlex
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from study.config import Experiment, experiment_from, experiment_id
 from study.config.fields import declared, is_of_a_site, rows
 from study.errors import InputError
 from study.metrics import decimals, title
+from study.run_names import sweeps_of
 from study.sweep import fields, signals, trial
 from study.sweep.file import read_yaml
 from study.sweep.grid import expand
@@ -61,7 +63,12 @@ def main(argv: Sequence[str]) -> int:
                 return 0
             raise
         named = args.runs is None and "out" in experiment.model_fields_set
-        return _run(experiment, runs_folder(experiment.out if named else args.runs) / experiment_id(experiment))
+        runs = runs_folder(experiment.out if named else args.runs)
+        if SWEEP in os.environ and importlib.util.find_spec("wandb"):
+            from study.sweep import wandb_agents
+
+            wandb_agents.find_place(experiment, given[1], runs, sweeps_of(runs))
+        return _run(experiment, runs / experiment_id(experiment))
 
 
 def add_experiment(parser: Parser) -> None:

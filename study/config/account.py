@@ -6,9 +6,9 @@ PROJECT = "attention-ablation"
 """W&B project of all runs, unless another is asked for."""
 OF_A_SWEEP = ("WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")
 """Environment variables of W&B that say which trial of which server's sweep a run is."""
-OF_A_PROCESS = ("WANDB_SERVICE", "WANDB_RUN_ID", *OF_A_SWEEP)
+OF_A_PROCESS = ("WANDB_SERVICE", "WANDB_RUN_ID", "WANDB_NAME", *OF_A_SWEEP)
 """Those that belong to one process and must not reach the processes that it starts."""
-OF_A_RUN = ("WANDB_RUN_ID", *OF_A_SWEEP, "WANDB_RUN_GROUP", "WANDB_TAGS")
+OF_A_RUN = ("WANDB_RUN_ID", "WANDB_NAME", *OF_A_SWEEP, "WANDB_RUN_GROUP", "WANDB_TAGS")
 """Those that name a run and what it belongs to."""
 
 

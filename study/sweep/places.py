@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from study import files
@@ -34,13 +34,18 @@ def _words(label: str) -> str:
 
 
 def write(spec: Spec, out: Path) -> None:
-    """Write the places of a sweep's runs into the folder of runs, where live runs find them.
+    """Write the places of a sweep's runs into the folder of runs: see `add`."""
+    add(places([spec]), out)
+
+
+def add(declared: Mapping[str, Place], out: Path) -> None:
+    """Add the places of runs to the file of a folder of runs, where live runs find them.
 
     Raises:
         InputError: the file of other sweeps that is there cannot be read.
         OSError: the folder cannot be written.
     """
-    own = {name: place.model_dump(mode="json") for name, place in places([spec]).items()}
+    own = {name: place.model_dump(mode="json") for name, place in declared.items()}
     with files.locked(out):  # another sweep may add its own now
         files.clean(out)
         known = files.read_json(out / PLACES, below=out) if (out / PLACES).exists() else {}

@@ -6,24 +6,32 @@ runs decides. A sweep that has been made before is continued by the local engine
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 import wandb
 
 from study import files, records
-from study.config import account
-from study.sweep import engine, signals
+from study.config import Experiment, account, experiment_id
+from study.config.words import label_words
+from study.errors import InputError
+from study.sweep import engine, places, signals
 from study.sweep.file import read_file
+from study.sweep.grid import SEED, flatten, text, values_of
 from study.sweep.resources import Resources, Slot
-from study.sweep.spec import Spec
-from study.tracking.tracker import online
+from study.sweep.spec import Spec, load
+from study.tracking.tracker import START, cause, mode, online, within
+from study.tracking.view import Place, place_of
 
 AGENT = """
 from study.sweep import signals
@@ -70,6 +78,54 @@ def script(spec: Spec, out: Path, layout: Sequence[Slot]) -> str:
     runs = f"STUDY_RUNS={shlex.quote(str(out.resolve()))}"
     gpus = ["" if slot.gpu is None else f" CUDA_VISIBLE_DEVICES={slot.gpu}" for slot in layout]
     return "\n".join([create, *(f'env {runs}{gpu} wandb agent "$sweep" &' for gpu in gpus), "wait"])
+
+
+def find_place(experiment: Experiment, given: Mapping[str, Any], out: Path, sweeps: Path) -> None:
+    """Write the place of a run that an agent has started into the folder of runs, as `study sweep` does for its file.
+
+    W&B's server knows the sweep. If its file is at hand, it gives the tags and the order of the fields, too. Without an
+    answer the run is named by its own fields.
+
+    Args:
+        experiment: the run.
+        given: its fields as the agent gives them.
+        out: folder of the runs.
+        sweeps: folder of sweep files; its file may lie in the working directory, too.
+    """
+    identity, trees = experiment_id(experiment), list[dict[str, Any]]()
+    sweep = [os.environ.get(name, "") for name in ("WANDB_ENTITY", "WANDB_PROJECT", "WANDB_SWEEP_ID")]
+    try:
+        if mode() != "online":
+            return
+        api: Any = wandb.Api()
+        within(START, lambda: trees.append(api.sweep("/".join(sweep)).config))
+        (tree,) = trees
+        if tree.get("name", sweep[-1]) not in place_of(out, identity).sweep:
+            places.add(_declared(tree, sweeps, sweep[-1]) or {identity: _drawn(tree, given, sweep[-1])}, out)
+    except Exception as problem:
+        print(f"W&B: the sweep of this run is not known: {cause(problem)}", flush=True)
+
+
+def _declared(tree: dict[str, Any], sweeps: Path, name: str) -> dict[str, Place]:
+    """Return the place of every run of a grid, by its file or else by the server's copy; empty for another sweep."""
+    with TemporaryDirectory(prefix="study-sweep-") as folder:
+        copy = Path(folder, f"{name}.yaml")
+        copy.write_text(json.dumps(tree), encoding="utf-8")
+        for file in (*sorted(sweeps.glob("*.yaml")), *sorted(Path().glob("*.yaml")), copy):
+            with suppress(InputError):
+                if read_file(file) == tree:
+                    return places.places([load(file)])
+    return {}
+
+
+def _drawn(tree: dict[str, Any], given: Mapping[str, Any], name: str) -> Place:
+    """Return the place of a run whose fields the server has drawn: its arm is what may vary."""
+    fixed = {field for field, body in flatten(tree["parameters"]).items() if len(values_of(body)) == 1}
+    varied = [field for field in given if field not in fixed and field != SEED]
+    arm = " ".join(f"{field.rpartition('.')[2]}={text(given[field])}" for field in varied)
+    return Place(
+        sweep=(tree.get("name", name),), question=tree.get("description", ""), arm=" · ".join(label_words(arm))
+    )
 
 
 def _agents(sweep: str, job: engine.Job, here: Resources) -> int:

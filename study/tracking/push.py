@@ -15,7 +15,7 @@ from study.tracking.view import View
 
 PATIENCE, LONGEST = 120.0, 300.0
 """Seconds that W&B has to start a run, after a minute in which it refuses more requests, and to take all of it."""
-OF_A_RUN = (*account.OF_A_RUN, "WANDB_NAME", "WANDB_NOTES", "WANDB_JOB_TYPE", "WANDB_RESUME")
+OF_A_RUN = (*account.OF_A_RUN, "WANDB_NOTES", "WANDB_JOB_TYPE", "WANDB_RESUME")
 """Environment variables of a single run. A push ignores them, because it sends several runs."""
 
 

@@ -26,7 +26,7 @@ from study.config.experiment import Tracking
 from study.errors import INSTALL, InputError
 from study.records import STOPPED, Record, Wandb
 from study.store import Store
-from study.tracking.view import TRANSLATIONS, Point, View, label, place_of, points, view_of
+from study.tracking.view import LONGEST, TAG, TRANSLATIONS, Point, View, fitted, label, place_of, points, view_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -84,7 +84,9 @@ class Tracker:
             return
         try:
             read = partial(Store(self.folder.parent).content, self.folder.name)
-            self.next = log(self.run, points(read, (), gradients), self.next)
+            before, self.next = self.next, log(self.run, points(read, (), gradients), self.next)
+            if self.next > before:
+                self.run.log({}, commit=True)  # else the client keeps the last step until the next one comes
         except Exception as problem:
             self._lose(problem)
 
@@ -109,6 +111,8 @@ class Tracker:
 
     def finish(self, record: Record | None) -> None:
         """Complete the run with its scores, translations and files; without a record it ends as the run does."""
+        if record is None:
+            self.send({})  # what it has logged since its last validation
         if self.mode in ("disabled", "lost"):
             return
         try:
@@ -206,12 +210,13 @@ def cause(problem: Exception) -> str:
 
 
 def _given(own: dict[str, Any], tracking: Tracking) -> dict[str, Any]:
-    """Return a label with the user's variables and fields over it."""
+    """Return a label with the user's variables and fields over it; WANDB_NAME names no run of a sweep."""
     given = os.environ.get
+    name = None if "WANDB_SWEEP_ID" in os.environ else given("WANDB_NAME")
     return own | {
         "id": given("WANDB_RUN_ID") or own["id"],
-        "name": given("WANDB_NAME") or own["name"],
-        "group": given("WANDB_RUN_GROUP") or tracking.group or own["group"],
+        "name": fitted(name or own["name"], LONGEST),
+        "group": fitted(given("WANDB_RUN_GROUP") or tracking.group or own["group"] or "", LONGEST) or None,
         "tags": [*tracking.tags, *given("WANDB_TAGS", "").split(","), *own["tags"]],
         "project": given("WANDB_PROJECT") or tracking.project,
         "entity": given("WANDB_ENTITY") or tracking.entity,
@@ -240,7 +245,7 @@ def begin(
     before, sys.argv = sys.argv, command  # which W&B shows; else that of the sweep or of the push
     try:
         run = wandb.init(
-            **label | {"tags": list(dict.fromkeys(tag[:64] for tag in label["tags"] if tag))},
+            **label | {"tags": list(dict.fromkeys(fitted(tag, TAG) for tag in label["tags"] if tag))},
             dir=folder,
             mode=mode,
             resume="allow" if mode == "online" else None,

@@ -46,12 +46,12 @@ PLACES = ".places.json"
 """File of a folder of runs: the places of its runs in sweeps."""
 MAPS = VALIDATIONS
 """File of a run: an attention map for each validation."""
-SHOWN = 50
+SHOWN = 200
 """Number of translations of a split in a table."""
 TRANSLATIONS = ("split", "sentence", "source", "reference", "hypothesis", "exact")
 """Columns of the table of translations."""
-LONGEST = 128
-"""Letters of a name or a group in W&B."""
+LONGEST, TAG, SLUG = 128, 64, 40
+"""Letters of a name or a group in W&B, of a tag there, and of the words of an arm's short name."""
 KEPT = ("record.json", "attention.json", "training.jsonl", "history.jsonl", MAPS, MODEL, "log.txt")
 """Files of the artifact of a run, beside its translations."""
 
@@ -154,24 +154,43 @@ def label(identity: str, config: Mapping[str, Any], place: Place) -> dict[str, A
     question = (config.get("pruning") or {}).get("question")
     fields = changed(config)
     own = [name for name in fields if name != "seed" and name not in MAIN]
-    words = (place.facet, place.arm) if place.sweep else tuple(in_words([*MAIN, *own], config))
+    own.sort(key=lambda name: not name.startswith("model."))  # the end of a long name is cut
+    named = (place.facet, place.arm) if place.sweep else tuple(in_words([*MAIN, *own], config))
+    words, arm = " · ".join(filter(None, named)), identity.rpartition("-s")[0].rpartition("-")[2]
     # A short name of the arm, by which W&B can group: `key-width-512-unscaled-c61874e4`.
-    plain = re.sub(r"[^a-z0-9.]+", "-", " ".join(words).lower().replace("√", "sqrt"))[-40:].strip("-")
+    plain = re.sub(r"[^\w.]+", "-", fitted(words.lower().replace("√", "sqrt"), SLUG)).strip("-")
     values = {name: value for name, value in flat(config) if name in (*MAIN, *fields) and value is not None}
     facts = {
         "experiment_id": identity,
-        "arm_id": f"{plain}-{identity.rpartition('-s')[0].rpartition('-')[2]}",
+        "arm_id": f"{plain}-{arm}",
         "command": shlex.join(["study", "train", "--overrides-json", json.dumps(values, sort_keys=True)]),
     }
     standing = place.model_dump(mode="json", exclude={"tiers"} if place.sweep else {*Place.model_fields} - {"sweep"})
     return {
         "id": identity,
-        "name": " · ".join((*filter(None, words), f"seed {config.get('seed', 1)}"))[-LONGEST:],
-        "group": f"{place.sweep[0]}: {' · '.join(filter(None, words))}"[:LONGEST] if place.sweep else None,
+        "name": fitted(words, LONGEST, f" · {arm}", f" · seed {config.get('seed', 1)}"),
+        "group": fitted(f"{place.sweep[0]}: {words}", LONGEST, f" · {arm}") if place.sweep else None,
         "tags": [*place.sweep, *place.tiers],
         "job_type": "train" if question is None else "retrain" if question in TRAINING else "prune",
         "config": {**_without_none(config), **facts, **standing},
     }
+
+
+def fitted(text: str, longest: int, instead: str = "", end: str = "") -> str:
+    """Return a text and its end in so many letters. If they are more, the text is cut between words.
+
+    Args:
+        text: the text.
+        longest: number of letters.
+        instead: stands for what is cut, so that two texts that begin alike stay apart.
+        end: is never cut.
+    """
+    if len(text + end) <= longest:
+        return text + end
+    kept = text[: max(0, longest - len(f"…{instead}{end}"))]
+    if not text[len(kept)].isspace():
+        kept = kept.rpartition(" ")[0] or kept  # one long word is cut anywhere
+    return f"{kept.rstrip(' ·:,')}…{instead}{end}"
 
 
 def _without_none(tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -155,6 +155,8 @@ class Journal(pl.Callback):
             values["train/tokens_per_second"] = (now[0] - before[0]) / max(now[1] - before[1], 1e-9)
         self.norm, self.trained = None, now
         files.append(self.folder / "training.jsonl", json.dumps({"step": trainer.global_step, **values}) + "\n")
+        if not before and trainer.global_step % int(trainer.val_check_interval):  # else its validation sends it
+            self._send(task)
 
     def on_validation_end(self, trainer: pl.Trainer, task: Any) -> None:
         point = task.history[-1]

@@ -18,9 +18,10 @@ from sweep_trials import PATIENCE, journal, quick
 
 from study import records
 from study.__main__ import main
-from study.sweep import engine, resources, wandb_agents
+from study.config import recorded
+from study.sweep import engine, places, resources, wandb_agents
 from study.sweep.spec import load
-from study.tracking import tracker
+from study.tracking import tracker, view
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -185,6 +186,87 @@ def test_plain_wandb_sweep_and_agent(file, server, client, world):
     assert done["config"]["experiment_id"]["value"] == load(path).runnable[0].id
     assert (rejected["state"], rejected["exit"], rejected["tags"]) == ("finished", 0, ["inapplicable"])
     assert "heads: expected a divisor of the width 64" in rejected["summary"]["reason"]
+
+
+ARMS = "  model.attention.score: {values: [dot, additive]}\n  model.attention.heads: {value: 1}\n"
+
+
+@pytest.fixture
+def by_agent(server, client, world, tmp_path):
+    """Function that makes a sweep by the client's own commands, and returns its runs by identity as W&B has them."""
+    world |= {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+
+    def call(path, without_file=False):
+        client(server, "sweep", path)
+        if without_file:
+            path.unlink()
+        command = [sys.executable, "-c", CLIENT, "agent", f"{ENTITY}/attention-ablation/sweep0"]
+        ran = subprocess.run(command, env=world, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE)
+        assert ran.returncode == 0, ran.stderr
+        assert {run["state"] for run in server.runs.values()} == {"finished"}
+        return {run["config"]["experiment_id"]["value"]: run for run in server.runs.values()}
+
+    return call
+
+
+def shown(run):
+    """Return what names and groups a run in W&B."""
+    names = ("sweep", "question", "facet", "arm", "baseline", "arm_id")
+    config = {name: run["config"].get(name, {}).get("value") for name in names}
+    return {
+        "name": run["displayName"],
+        "group": run["groupName"],
+        "tags": run["tags"],
+        "type": run["jobType"],
+        **config,
+    }
+
+
+def declared(path):
+    """Return the same of every run of a sweep file, as `study sweep FILE` names them."""
+    spec, found = load(path), {}
+    for cell in spec.runnable:
+        label = view.label(cell.id, recorded(cell.experiment), places.places([spec])[cell.id])
+        own = {name: label[name] for name in ("name", "group", "tags")} | {"type": label["job_type"]}
+        names = ("sweep", "question", "facet", "arm", "baseline", "arm_id")
+        found[cell.id] = own | {name: label["config"][name] for name in names}
+    return found
+
+
+def test_an_agents_runs_are_named_and_grouped_as_those_of_study_sweep(file, by_agent, monkeypatch, world):
+    """Names tell the arm whose value is a default, too; WANDB_NAME is not given to all."""
+    world["WANDB_NAME"] = "of-one-run"
+    path = file([1], ARMS)
+    path.write_text(f"# tags: smoke\ndescription: Which score?\n{path.read_text()}")
+    expected = declared(path)
+    assert [one["name"] for one in expected.values()] == ["dot · seed 1", "additive · seed 1"]
+    assert {identity: shown(run) for identity, run in by_agent(path).items()} == expected
+
+
+def test_an_agent_without_the_sweep_file_asks_the_server(file, by_agent):
+    """The tags are a comment of the file, which the server does not keep."""
+    path = file([1], ARMS)
+    path.write_text(f"# tags: smoke\n{path.read_text()}")
+    expected = {identity: own | {"tags": ["tiny"]} for identity, own in declared(path).items()}
+    assert {identity: shown(run) for identity, run in by_agent(path, without_file=True).items()} == expected
+
+
+def test_runs_that_the_server_draws_are_named_by_what_varies(file, by_agent):
+    path = file([1], ARMS)
+    path.write_text(path.read_text().replace("method: grid", "method: bayes"))
+    runs = [shown(run) for run in by_agent(path).values()]
+    assert [(run["name"], run["group"], run["tags"], run["arm"]) for run in runs] == [
+        (f"{score} · seed 1", f"tiny: {score}", ["tiny"], score) for score in ("dot", "additive")
+    ]
+
+
+def test_a_server_that_does_not_name_the_sweep_costs_the_names_alone(file, by_agent, server, monkeypatch):
+    monkeypatch.setattr(server, "on_GetSweep", lambda told: {"project": None}, raising=False)
+    runs = by_agent(file([1], ARMS)).values()
+    assert {run["displayName"] for run in runs} == {
+        "grammar · recurrent · seed 1",
+        "grammar · recurrent · additive width 64 · unscaled · seed 1",
+    }
 
 
 BAD = {

@@ -229,6 +229,37 @@ def test_a_run_that_was_killed_and_resumed_is_sent_whole(home, server, monkeypat
     assert (run["summary"]["status"], run["state"]) == ("finished", "finished")
 
 
+def test_wandb_has_a_run_from_its_first_step_on(home, server, monkeypatch):
+    """A point is sent at the first step; a run that is stopped before its first validation ends with what it logged."""
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    experiment, start = experiment_from(SMALL, {"training.validate_every": 4}), Task.on_train_batch_start
+
+    def stopped(task, batch, index):
+        if task.global_step == 2:
+            until(lambda: any(run.get("points") for run in server.runs.values()), 60)
+            files.append(home / "run" / "training.jsonl", json.dumps({"step": 2, "train/loss": 1.5}) + "\n")
+            raise SystemExit(143)
+        start(task, batch, index)
+
+    monkeypatch.setattr(Task, "on_train_batch_start", stopped)
+    with pytest.raises(SystemExit):
+        train(experiment, home / "run", lambda line: None)
+    (run,) = server.runs.values()
+    assert [point["_step"] for point in run["points"]] == [1, 2]
+    assert run["points"][0]["train/loss"] > 0
+    assert run["exit"] == 143
+
+
+def test_a_step_that_is_trained_and_validated_is_one_point_with_both(home, server, monkeypatch):
+    for name, value in server.environment().items():
+        monkeypatch.setenv(name, value)
+    train(experiment_from(SMALL, {"training.validate_every": 1}), home / "run", lambda line: None)
+    (run,) = server.runs.values()
+    assert [point["_step"] for point in run["points"]] == [1, 2, 3, 4, 5]
+    assert {"train/lr", "train/loss", "valid/loss", "attention/map"} <= run["points"][0].keys()
+
+
 def test_a_pruned_run_is_of_the_sweep_and_the_run_that_it_prunes_is_not(home, server, monkeypatch):
     """Both are made in one process, and the client keeps the environment of its first use."""
     server.sweeps["known"] = {"id": "known", "name": "known", "state": "RUNNING"}

@@ -106,7 +106,11 @@ def test_published_runs_are_sent_once_with_their_place_in_the_sweeps(server, res
         assert end["_timestamp"] == pytest.approx(began + record.resources.wall_seconds, abs=1)
         assert curve[1]["_timestamp"] == pytest.approx(began + record.resources.wall_seconds / 2, abs=1)
         assert run["summary"]["test/exact"] == record.score("test", "exact")
-        assert (end["_step"], end["test/map"]["_type"], end["test/translations"]["nrows"]) == (801, "image-file", 200)
+        assert (end["_step"], end["test/map"]["_type"], end["test/translations"]["nrows"]) == (
+            801,
+            "image-file",
+            4 * 200,
+        )
 
     before, calls = copy.deepcopy(server.runs), len(server.calls)
     with monkeypatch.context() as here:

@@ -1,15 +1,18 @@
 """W&B for real, offline: the run that a later `wandb sync` sends, and the parts that it is made of."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 from tiny_sweep import GRAPH
 
-from study.config import experiment_from, experiment_id
+from study.config import experiment_from, experiment_id, recorded
 from study.errors import INSTALL
+from study.files import CHECKOUT
 from study.records import Wandb
 from study.store import Store
+from study.sweep.spec import load
 from study.tracking import tracker, view
 from study.training.run import run as train
 
@@ -31,6 +34,53 @@ def test_an_offline_run_keeps_the_agents_contract(monkeypatch, tmp_path):
     run.send({})
     run.finish(None)
     assert not (tmp_path / "wandb").exists(), "an offline run is written when it has finished"
+
+
+BASE = "grammar · recurrent · "
+
+
+@pytest.mark.parametrize("letters", ["", "ä", "中"])
+def test_long_names_are_cut_between_words_and_stay_apart(letters):
+    """Two arms that begin alike have a name, a group and a short name of their own."""
+    arm = " · ".join(f"{letters}number {number}" for number in range(30))
+    place = view.Place(sweep=("many",), arm=arm)
+    labels = [view.label(f"grammar-recurrent-dot-{mark}-s1", {"seed": 1}, place) for mark in ("00000000", "11111111")]
+    for name in ("name", "group"):
+        texts = [label[name] for label in labels]
+        assert texts[0] != texts[1]
+        assert max(map(len, texts)) <= 128
+    name, group = labels[0]["name"], labels[0]["group"]
+    assert name.endswith("… · 00000000 · seed 1")
+    for text, before in ((name, arm), (group, f"many: {arm}")):
+        kept = text.partition("…")[0]
+        assert len(kept) > 80
+        assert before.startswith(kept)
+        assert re.fullmatch(r"\W.*", before[len(kept) :]), "a whole word"
+    slug = labels[0]["config"]["arm_id"]
+    assert re.fullmatch(rf"({letters}number-\d+-)+({letters}number-)?00000000", slug)
+    assert len(slug) <= view.SLUG + 9
+    assert view.fitted("x" * 200, 128) == "x" * 127 + "…"
+
+
+def test_the_quickstarts_arms_have_names_of_their_own_without_a_sweep():
+    """`study train` alone names all that is changed, the model first."""
+    spec = load(CHECKOUT / "sweeps" / "quickstart.yaml")
+    labels = [view.label(cell.id, recorded(cell.experiment), view.Place()) for cell in spec.cells]
+    assert len({label["name"] for label in labels}) == len(spec.cells)
+    assert len({label["config"]["arm_id"] for label in labels}) == len(spec.cells) / len(spec.seeds)
+    for label in labels:
+        assert label["name"].startswith(BASE[:10])
+        assert len(label["name"]) <= 128
+
+
+def test_what_the_user_gives_is_cut_to_the_limits_of_wandb(monkeypatch, tmp_path):
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_NAME", "my name " * 30)
+    monkeypatch.setenv("WANDB_RUN_GROUP", "my group " * 30)
+    label = tracker.Tracker(experiment_from({}), tmp_path).label
+    assert (label["name"], label["group"]) == ("my name " * 15 + "my name…", ("my group " * 14).rstrip() + "…")
+    monkeypatch.setenv("WANDB_SWEEP_ID", "with-several-runs")
+    assert tracker.Tracker(experiment_from({}), tmp_path).label["name"] == f"{BASE}seed 1"
 
 
 def test_disabled_or_not_installed_wandb_is_not_imported(monkeypatch, tmp_path):
