@@ -39,7 +39,7 @@ docs: .venv/.docs ## the pages of docs/ as a site in site/, with every link chec
 check: .venv/.dev ## lint, formatting and types
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check . && .venv/bin/mypy
 
-site: .venv/.core ## pages to look at the published results, in _site/; ARGS=--serve shows them; ARGS='--runs runs' shows your own
+site: .venv/.core ## pages to look at the published results, in _site/; ARGS='--runs runs' shows your own
 	@.venv/bin/python -P -m study site $(ARGS)
 
 bench: .venv/.dev ## training speed against a plain torch.nn.Transformer loop; time and memory of mechanisms; the engine

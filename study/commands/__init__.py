@@ -20,7 +20,7 @@ GROUPS = {
     "analyse (no torch)": {
         "report": "write the table and figure of a sweep, or the figures of the study",
         "claims": "print the verdict on each claim",
-        "site": "write pages to look at runs, or show them live",
+        "site": "write pages to look at runs",
     },
     "publish and check (no torch)": {
         "publish": "check the runs of a sweep and add them to results/",

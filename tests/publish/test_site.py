@@ -4,11 +4,6 @@ import csv
 import json
 import re
 import shutil
-import signal
-import subprocess
-import sys
-from urllib.error import HTTPError
-from urllib.request import Request, urlopen
 
 import pytest
 import yaml
@@ -190,58 +185,6 @@ def test_own_claims_stand_beside_those_of_the_study(finished, tmp_path):
     assert data_of(tmp_path / "site", "claims")["contrasts"][0]["margin"] == 2
 
 
-def test_one_bad_file_does_not_end_a_served_site(finished, tmp_path):
-    lab, said, site = finished.copy(tmp_path), [], tmp_path / "site"
-
-    def refresh(version):
-        return output.refresh(lambda: Content(lab.runs, lab.top / "sweeps"), lab.runs, site, version, said.append)
-
-    version = refresh(None)
-    assert said.pop().startswith("built")
-    assert refresh(version) == version
-    assert said == []
-    record = lab.runs / lab.ids[0] / "record.json"
-    for bad in ("[" * 10**5, "{}", '{"id": 5}'):
-        record.write_text(bad)
-        version = refresh(version)
-        assert len(said) == 1
-        assert said.pop().startswith("built: ")
-        assert lab.ids[0] not in (site / "data" / "runs.js").read_text()
-    lab.change(1, seed=7)
-    before = (site / "index.html").stat().st_mtime_ns
-    version = refresh(version)
-    assert said.pop().startswith("not built: ")
-    assert (site / "index.html").stat().st_mtime_ns == before
-
-
-@pytest.fixture(scope="module")
-def served(lab, tmp_path_factory):
-    """Address of a site that a process serves, its folder of runs, and the process."""
-    there = lab.copy(tmp_path_factory.mktemp("served"))
-    (there.runs / lab.ids[1] / "record.json").rename(there.top / "record.json")
-    command = [sys.executable, "-m", "study", "site", "--runs", there.runs]
-    with subprocess.Popen([*command, "--serve", "0"], stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
-        try:
-            assert process.stdout.readline().startswith("built")
-            yield process.stdout.readline().split()[0], there, process
-        finally:
-            process.kill()
-
-
-def test_served_data_are_for_its_own_pages(served):
-    base = served[0]
-    for path, headers, status in (
-        ("", {"Host": "example.org:80"}, 403),
-        ("..%2f..%2fetc/passwd", {}, 404),
-    ):
-        with pytest.raises(HTTPError) as refused:
-            urlopen(Request(base + path, headers=headers))
-        assert refused.value.code == status, (path, headers)
-    with urlopen(base + "data/runs.js") as answer:
-        assert answer.headers["Cross-Origin-Resource-Policy"] == "same-origin"
-        assert answer.headers["X-Content-Type-Options"] == "nosniff"
-
-
 def test_every_kind_of_page_opens_without_errors_and_runs_no_text_of_a_record(lab, small, whole, view):
     first = lab.ids[0]
     routes = ["", "sweeps", "runs", "sentences", "guide", "sweep/tiny", f"arm/{arm_of(first)}"]
@@ -379,21 +322,3 @@ def test_a_map_is_drawn_and_changes_with_the_head(lab, small, view):
     assert EVIL in view.locator("table.map").first.inner_text()
     assert not view.evaluate("window.hacked")
     assert view.locator("table.map td.gold").count() == 2
-
-
-def test_a_served_site_follows_the_records_for_its_own_pages_alone_and_ends_with_ctrl_c(lab, served, tmp_path, browser):
-    base, there, process = served
-    (tmp_path / "thief.html").write_text(
-        "<script>var got = []; var site = { put: (name) => got.push(name) };</script>"
-        f'<script src="{base}data/runs.js"></script><script src="{base}data/site.js"></script>'
-    )
-    page = browser.new_page()
-    page.goto((tmp_path / "thief.html").as_uri())
-    assert page.evaluate("got") == []
-    page.goto(base)
-    page.get_by_text("2 runs finished").wait_for()
-    (there.top / "record.json").rename(there.runs / lab.ids[1] / "record.json")
-    page.get_by_text("3 runs finished").wait_for(timeout=30_000)
-    page.close()
-    process.send_signal(signal.SIGINT)
-    assert process.wait(120) == 130

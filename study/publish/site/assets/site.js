@@ -637,21 +637,10 @@ const site = (() => {
     if (event.key === "/" && box) { event.preventDefault(); box.focus(); }
     if (keys[event.key]) keys[event.key]();
   });
-  // A page that is served on this machine follows the records: it loads again when there is a newer one.
-  const live = () => {
-    if (!["127.0.0.1", "localhost"].includes(location.hostname)) return;
-    setInterval(async () => {
-      try {
-        const now = (await fetch("index.html", { method: "HEAD", cache: "no-store" })).headers.get("last-modified");
-        if (now && Date.parse(now) !== Date.parse(document.lastModified)) location.reload();
-      } catch { /* the server has ended */ }
-    }, 2000);
-  };
   document.addEventListener("DOMContentLoaded", () => {
     document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); $("main").focus(); });
     window.addEventListener("hashchange", route);
     route();
-    live();
   });
   return { put };
 })();
