@@ -20,9 +20,10 @@ embedded: .venv/.train ## one sweep after another: thirteen on the embedded corp
 report: .venv/.core ## print and write the table and figure of SWEEP again, from the records in runs/; no torch
 	@.venv/bin/python -P -m study report $(SWEEP) $(ARGS)
 
-reproduce: .venv/.paper ## verify results/, then all tables, figures, README and paper again: no difference in git
-	@.venv/bin/python -P -m study verify
+reproduce: .venv/.paper ## verify the runs in results/, then make tables, figures, README and paper again: no difference in git
+	@.venv/bin/python -P -m study verify --sources
 	@.venv/bin/python -P -m study reproduce $(ARGS)
+	@.venv/bin/python -P -m study verify
 
 tables figures paper: .venv/.paper ## that part of it
 	@.venv/bin/python -P -m study reproduce $@ $(ARGS)

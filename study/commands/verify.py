@@ -30,11 +30,14 @@ def main(argv: Sequence[str]) -> int:
     parser.share("--results")
     text = "score the translations of all runs again, or of one in N, drawn by the root hash"
     parser.add_argument("--rescore", nargs="?", type=_part, const=1, metavar="1/N", help=text)
+    text = "check only what `study reproduce` reads, not the tables, figures and pages that it writes"
+    parser.add_argument("--sources", action="store_true", help=text)
     args = parser.parse_args(argv)
     from study.publish.results import Results
     from study.publish.verify import verify
 
-    found = verify(Results(args.results or results_folder("--results")), args.rescore, told=progress)
+    results = Results(args.results or results_folder("--results"))
+    found = verify(results, args.rescore, told=progress, sources=args.sources)
     say(*found.lines())
     return 1 if found.problems else 0
 

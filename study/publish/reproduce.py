@@ -26,11 +26,10 @@ from study.publish import pages as documents
 from study.publish import paper
 from study.publish.publish import Checkout
 from study.publish.report import compared
-from study.publish.results import PRINTED, Results, hashes
+from study.publish.results import GENERATED, PRINTED, Results, hashes
 
 OUTPUTS = ("paper", "README.md", "docs")
 """Files and folders beside the results that have generated parts."""
-GENERATED = ("tables/", "figures/", "../")
 
 
 @dataclass(frozen=True)

@@ -24,6 +24,8 @@ from study.store import MANIFEST, Store, read_section, sha256
 
 PAGES = ("docs/verdicts.md",)
 """Pages that state numbers of the folder, from the folder above it."""
+GENERATED = ("tables/", "figures/", "../")
+"""Beginnings of the paths of files that `study reproduce` computes; the others are its sources."""
 PRINTED = re.compile(r"(<!-- root -->\s+.*?`)([^`]*)`")
 """Root hash in the README beside the folder."""
 HIDDEN = re.compile(r"(^|/)\.[^./]")

@@ -214,6 +214,8 @@ class Launcher:
             self.pending.remove(task)
             if due(folder):
                 self.start(task, self.free.pop(0))
+                if self.losses:  # a fork server that was killed is gone a moment later
+                    return
             else:
                 self.settle(task)
 

@@ -138,8 +138,8 @@ def processor() -> tuple[int, str, float]:
     if "SLURM_JOB_ID" in os.environ:
         cores = int(os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE") or affinity)
         limits["SLURM"] = cores
-        given = os.environ.get("SLURM_MEM_PER_NODE") or float(os.environ.get("SLURM_MEM_PER_CPU", "inf")) * cores
-        memory = min(memory, float(given) * 2**20)
+        node, core = (float(os.environ.get(f"SLURM_MEM_PER_{part}") or 0) for part in ("NODE", "CPU"))
+        memory = min(memory, (node or core * cores or math.inf) * 2**20)  # --mem=0 asks for all memory of a node
     limit = min(limits, key=lambda name: limits[name])
     return int(limits[limit]), limit, memory
 

@@ -81,6 +81,11 @@ def test_a_slurm_job_of_one_core_makes_one_run_at_a_time_on_one_thread(machine, 
     monkeypatch.setenv("SLURM_CPUS_PER_TASK", "4")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "1")
     assert (resources.here().cores, list(resources.here().gpus)) == (4, ["1"])
+    monkeypatch.setenv("SLURM_MEM_PER_CPU", "1024")
+    monkeypatch.setenv("SLURM_MEM_PER_NODE", "0")  # of --mem=0, which asks for all memory of a node
+    assert resources.here().memory == 2**32
+    monkeypatch.setenv("SLURM_MEM_PER_CPU", "0")
+    assert resources.here().memory >= 2**32
 
 
 def test_the_quota_of_a_container_counts(machine, tmp_path):
