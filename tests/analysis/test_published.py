@@ -1,5 +1,8 @@
 """Tables and points of figures, made again from the published runs. `tests/recompute.py` computes them by itself."""
 
+import re
+
+import pandas as pd
 import pytest
 
 from study.analysis import agreement
@@ -30,3 +33,19 @@ def test_the_points_of_a_figure_are_made_again(name, study_runs):
     points = FIGURES[name].points(study_runs, *map(study_runs.spec, FIGURES[name].sweeps))
     expected = (RESULTS / "figures" / f"{name}.csv").read_text(encoding="utf-8")
     assert points.to_csv(index=False, lineterminator="\n") == expected
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_names_arms_as_the_tables_of_its_sweeps_do(name):
+    figure, table = FIGURES[name], pd.read_csv(RESULTS / "figures" / f"{name}.csv")
+    texts = [column for column in ("row", "column", "line", "arm", "family") if column in table]
+    drawn = figure.draw(table.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, "")))
+    keys = [key for key in (*drawn.legends, *(axes.get_legend() for axes in drawn.axes)) if key]
+    labels = [*(text for key in keys for text in key.get_texts())]
+    labels += [text for axes in drawn.axes for text in axes.get_yticklabels()]
+    words = {text.get_text() for text in labels if re.search("[a-z]", text.get_text())}
+    pages = [(RESULTS / "tables" / f"{sweep}.md").read_text(encoding="utf-8") for sweep in figure.sweeps]
+    cells = [cell.replace("\\", "").strip() for page in pages for line in page.splitlines() for cell in line.split("|")]
+    arms = [{*cell.split(", ")} for cell in cells]
+    assert len(words) > 3
+    assert [word for word in words if not any({*word.split(", ")} <= arm for arm in arms)] == []
