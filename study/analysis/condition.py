@@ -103,5 +103,5 @@ def _contains(column: pd.Series, pattern: str) -> pd.Series:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    found = pc.match_substring_regex(pa.array(column, pa.string(), from_pandas=True), pattern)
-    return pd.Series(found.fill_null(False).to_numpy(zero_copy_only=False), column.index)
+    matches = pc.match_substring_regex(pa.array(column, pa.string(), from_pandas=True), pattern)
+    return pd.Series(matches.fill_null(False).to_numpy(zero_copy_only=False), column.index)

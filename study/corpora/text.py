@@ -45,8 +45,8 @@ def mean_words(texts: Iterable[str]) -> float:
 
 def tokens_of(text: str) -> list[str]:
     """Return the words of a text as tokens: ▁ before one marks a space, or any other blank."""
-    found = _patterns()[1].findall(text)
-    return [SPACE + token if space or not i else token for i, (space, token) in enumerate(found)]
+    pieces = _patterns()[1].findall(text)
+    return [SPACE + token if space or not i else token for i, (space, token) in enumerate(pieces)]
 
 
 def alike(text: str) -> str:

@@ -93,10 +93,10 @@ class Attention(nn.Module):
         """
         stored = dict(itertools.chain(self.named_parameters(), self.named_buffers()))
         if any(tensor.dtype in HALF for tensor in stored.values()):
-            given = [None if x is None else to_float32(x) for x in (query, memory)]
+            states = [None if x is None else to_float32(x) for x in (query, memory)]
             full = {name: to_float32(x) if x.dtype in HALF else x for name, x in stored.items()}
-            found = functional_call(self, full, (*given, mask, causal), {"weights": weights})
-            return (found[0].to(query.dtype), found[1]) if weights else found.to(query.dtype)
+            output = functional_call(self, full, (*states, mask, causal), {"weights": weights})
+            return (output[0].to(query.dtype), output[1]) if weights else output.to(query.dtype)
         memory = query if memory is None else memory
         visible = _visible(query, memory, mask)
         queries, slots = query.shape[1], memory.shape[1]
