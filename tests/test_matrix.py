@@ -113,10 +113,16 @@ def done(call):
     status, printed, error = call.run()
     right(call, status, error)
     assert status == 0, printed + error
+    return "done"
+
+
+def outcome(status):
+    """Return how the call in the situation ended."""
+    return {0: "done", 1: "done, status 1", 2: "one line"}.get(status, f"status {status}, then again")
 
 
 def as_it_is(call, verb):
-    done(call)
+    return done(call)
 
 
 def lacking(*packages):
@@ -129,6 +135,7 @@ def lacking(*packages):
         assert not needs or "not installed" in error
         del call.environment["SITUATION_LACKS"]
         done(call)
+        return outcome(status)
 
     return situation
 
@@ -140,6 +147,7 @@ def closed_output(call, verb):
     assert status in (0, 74), error
     call.prepare = None
     done(call)
+    return outcome(status)
 
 
 def terminal(columns):
@@ -149,6 +157,7 @@ def terminal(columns):
         status, text = study_in(columns, *call.words, cwd=call.folder, env=call.environment)
         assert status == 0, text
         assert not re.search(r"\w…", text), "a cut text"
+        return outcome(status)
 
     return situation
 
@@ -189,6 +198,7 @@ def full_disk(free):
             (small / "fill").unlink()
             subprocess.run(["mount", "-o", f"remount,size={1 << 28}", small], check=True)
             done(call)
+            return outcome(status)
 
     return situation
 
@@ -201,6 +211,7 @@ def read_only(call, verb):
         assert status in (0, 2, 74), error
         subprocess.run(["mount", "-o", "remount,rw", small], check=True)
         done(call)
+        return outcome(status)
 
 
 def without_locks(call, verb):
@@ -215,6 +226,7 @@ def without_locks(call, verb):
     assert status == 0 or "lock" in error.lower(), error
     del call.environment["LD_PRELOAD"]
     done(call)
+    return outcome(status)
 
 
 def long_temporary_folder(call, verb):
@@ -227,6 +239,7 @@ def long_temporary_folder(call, verb):
     assert status in (0, 2), error
     del call.environment["TMPDIR"]
     done(call)
+    return outcome(status)
 
 
 def little_memory(call, verb):
@@ -239,6 +252,7 @@ def little_memory(call, verb):
     call.prepare = None
     shutil.rmtree(call.folder / "new", ignore_errors=True)
     done(call)
+    return outcome(status)
 
 
 def killed(number):
@@ -254,6 +268,7 @@ def killed(number):
             del call.environment[name]
         done(call)
         assert not [*call.folder.glob(f"new/files-*/.*{files.SUFFIX}")], "files of the process that was killed"
+        return "killed, then again" if status else "done before it"
 
     return situation
 
@@ -269,12 +284,13 @@ def an_unreadable_record(call, verb):
     for folder in ("own", "runs", "new"):
         shutil.rmtree(call.folder / folder / "grammar-recurrent-dot-00000000-s1")
     done(call)
+    return outcome(status)
 
 
 def a_clock_set_back(call, verb):
     done(call)
     call.environment["SITUATION_BACK"] = "7200"
-    done(call)
+    return done(call)
 
 
 SITUATIONS = {
@@ -368,13 +384,15 @@ def server():
 
 
 @pytest.mark.parametrize(("verb", "situation"), drawn(), ids=lambda part: part.replace(" ", "_"))
-def test_a_verb_in_a_situation_is_done_or_says_one_line_and_does_it_later(verb, situation, world, server, tmp_path):
+def test_a_verb_in_a_situation_is_done_or_says_one_line_and_does_it_later(
+    verb, situation, world, server, tmp_path, record_property
+):
     folder = tmp_path / "w"
     shutil.copytree(world, folder, symlinks=True)
     run, other = sorted(path.name for path in (folder / "own").glob("files-*"))[:2]
     names = {"run": f"own/{run}", "other": f"own/{other}"}
     call = Call(folder, [word.format(**names) if "{" in word else word for word in COMMANDS[verb]], server)
-    SITUATIONS[situation](call, verb)
+    record_property("outcome", SITUATIONS[situation](call, verb))
 
 
 def test_every_verb_has_a_row():

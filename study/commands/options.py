@@ -174,7 +174,7 @@ def table_lines(rows: Sequence[dict[Any, Any]]) -> Iterator[str]:
     least = [max(len(piece) for text in column for piece in (*PIECE.findall(text), "")) for column in by_column]
     least[-1] = min(least[-1], NARROWEST)
     room = columns() - 2 * (len(names) - 1)
-    while sys.stdout.isatty() and sum(widths) > room:
+    while sys.stdout is not None and sys.stdout.isatty() and sum(widths) > room:
         spare, place = max(
             (width if width > low else 0, at) for at, (width, low) in enumerate(zip(widths, least, strict=True))
         )

@@ -42,7 +42,7 @@ class Files(Section):
     """Parallel text of your own: a folder with train, valid and test splits, in any two languages."""
 
     name: Literal["files"] = Field("files", description="Corpus or probe.")
-    version: Literal[1] = Field(1, description=VERSION)
+    version: Literal[2] = Field(2, description=VERSION)
     folder: Name | None = Field(None, description=f"Folder with the files of the splits (else ${FOLDER}).")
     source: Language = Field(description="Language of the source, the ending of its files, such as cs.")
     target: Language = Field(description="Language of the target, the ending of its files, such as en.")

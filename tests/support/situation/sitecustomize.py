@@ -1,4 +1,4 @@
-"""What is wrong with the machine of a test: Python imports this first, in every process that a verb starts.
+"""Faults of the machine of a test: Python imports this first, in every process that a verb starts.
 
 The environment says it. LACKS: packages that cannot be found. KILL: the n-th file that a process of this test puts in
 place is never there, because the process is killed just before. BACK: seconds by which the clock was set back.
