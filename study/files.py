@@ -231,13 +231,15 @@ def read_parquet(
 
     try:
         with _opened(path, below) as file:
-            found = parquet.read_metadata(file)
+            # In memory: a thread of Arrow that reads a file of Python's when Python ends would abort the process.
+            content = pa.BufferReader(file.read())
+            found = parquet.read_metadata(content)
             groups = [found.row_group(place) for place in range(found.num_row_groups)]
             sizes = [found.num_rows, sum(group.total_byte_size for group in groups)]
             names = found.schema.to_arrow_schema().names
             if not 0 <= min(sizes) <= max(sizes) <= limit or not {*(columns or ())} <= {*names}:
                 raise ValueError(f"{max(sizes):,} bytes with columns {', '.join(names)}")
-            opened = parquet.ParquetFile(file, metadata=found, read_dictionary=[n for n in repeated if n in names])
+            opened = parquet.ParquetFile(content, metadata=found, read_dictionary=[n for n in repeated if n in names])
             # The first row says so, not the statistics: pyarrow ends the process where those are damaged.
             first = [opened.iter_batches(1, [i], names[:1], use_threads=False) for i in range(len(groups))]
             begins = [[one.column(0).to_pylist() for one in islice(rows, split is not None)] for rows in first]

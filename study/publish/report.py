@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from study import files
 from study.errors import InputError
 from study.store import is_results
 
@@ -38,7 +37,6 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
     found = compared(spec, Runs(out))
     folder = to or (Path() if is_results(out) else out) / "report" / spec.name
     found.table.print()
-    files.clean(folder)
     paths = found.table.write(folder)
     if compares(spec):
         paths += style.write(sweep.draw(found.facets), sweep.points(found.facets), folder / "figure")

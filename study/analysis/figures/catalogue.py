@@ -6,7 +6,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from study import files
 from study.analysis.agreement import PAIRS
 from study.analysis.figures import agreement, multiples, style
 from study.analysis.runs import MADE, Runs
@@ -52,7 +51,6 @@ def draw_all(runs: Runs, out: Path, names: Collection[str] = ()) -> Iterator[tup
     """
     if unknown := set(names) - FIGURES.keys():
         raise InputError(f"--figures: expected {', '.join(FIGURES)}, got {', '.join(sorted(unknown))}. Choose one.")
-    files.clean(out)
     for name in names or FIGURES:
         figure = FIGURES[name]
         specs = [runs.spec(sweep) for sweep in figure.sweeps if (runs.sweeps / f"{sweep}.yaml").is_file()]
