@@ -205,6 +205,16 @@ def parse_json(text: str | bytes, where: str) -> Any:
         raise InputError(f"{where}: expected JSON, got something else ({why}). Restore the file.") from None
 
 
+def json_lines(content: bytes | None) -> list[tuple[int, dict[str, Any]]]:
+    """Return the points of a file of JSON lines, the last of each step. A line that is torn or damaged is left out."""
+    found = {}
+    for line in (content or b"").splitlines():
+        with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            point = json.loads(line)
+            found[int(point.pop("step"))] = point
+    return sorted(found.items())
+
+
 def read_parquet(
     path: Path,
     columns: Sequence[str] | None = None,

@@ -26,6 +26,7 @@ from study.config import Experiment, plugins, scientific
 from study.config.experiment import threads_for
 from study.errors import BUSY, LOST, InputError, ending, lacking
 from study.metrics import decimals
+from study.store import Store
 from study.sweep import lease, signals
 from study.sweep.estimate import clock
 from study.sweep.resources import Plan, Resources, Slot
@@ -91,10 +92,8 @@ class Job:
 
     def unreadable(self) -> tuple[Task, ...]:
         """Return the runs with a record that cannot be read. They are not made again; a line names each, and why."""
-        found = tuple(task for task in self.tasks if records.state(self.out / task.id) == "unreadable")
-        for task in found:
-            records.name_unreadable(self.out / task.id)
-        return found
+        store = Store(self.out)
+        return tuple(task for task in self.tasks if store.state(task.id) == "unreadable")
 
     def layout(self, here: Resources) -> list[Slot]:
         """Return the slots for these runs."""
