@@ -219,7 +219,11 @@ class Launcher:
                 self.settle(task)
 
     def start(self, task: Task, slot: Slot) -> None:
-        """Start the process of a trial."""
+        """Start the process of a trial. If its fork server is killed before it begins, the run is queued again.
+
+        Raises:
+            InputError: that has happened too often.
+        """
         folder, trainer = self.job.out / task.id, task.experiment.trainer
         on_gpu = bool(slot.gpu) and trainer.device != "cpu"
         threads = threads_for(task.experiment.model.width, trainer.threads, on_gpu) or slot.threads
@@ -233,26 +237,18 @@ class Launcher:
         try:
             process, trial = spawn(self.job.trial, (experiment, folder, environment), slot.threads)
         except LOST:
-            self.lose(task, slot)
+            self.losses += 1
+            if self.losses > LOSSES:
+                raise InputError(
+                    f"{self.job.out}: the process that starts runs ended {self.losses} times before a run began, as "
+                    "when memory is short. Give the sweep more memory; the same command continues."
+                ) from None
+            self.pending.append(task)
+            self.free.append(slot)
             return
         self.losses = 0
         self.started[process.sentinel] = Started(task, slot, process, trial, process.pid or 0)
         self.say("start", task)
-
-    def lose(self, task: Task, slot: Slot) -> None:
-        """Queue a run again whose fork server was killed before the run began.
-
-        Raises:
-            InputError: that has happened too often.
-        """
-        self.losses += 1
-        if self.losses > LOSSES:
-            raise InputError(
-                f"{self.job.out}: the process that starts runs ended {self.losses} times before a run began, as when "
-                "memory is short. Give the sweep more memory; the same command continues."
-            )
-        self.pending.append(task)
-        self.free.append(slot)
 
     def ended(self, one: Started) -> None:
         """Settle a trial whose process has ended, or the process that it was forked from; then it ends soon, too."""
