@@ -13,23 +13,9 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from study import __version__
+from study import __version__, errors
 from study.commands import GROUPS, VERBS
-from study.errors import (
-    BROKEN,
-    BUSY,
-    EXIT_STATUS,
-    FAILED,
-    INSTALL,
-    INTERRUPTED,
-    UNWRITTEN,
-    BusyError,
-    InputError,
-    LostError,
-    lacking,
-    short_of_memory,
-    shown,
-)
+from study.errors import INSTALL, BusyError, InputError, LostError, shown
 from study.files import collect_seldom, is_text
 
 TRACEBACK = "STUDY_TRACEBACK"
@@ -63,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except SystemExit as ending:  # argparse's --help, or a signal
         code = ending.code if isinstance(ending.code, int) else int(ending.code is not None)
     except KeyboardInterrupt:
-        code = INTERRUPTED
+        code = errors.INTERRUPTED
     except Exception as problem:
         if os.environ.get(TRACEBACK):
             traceback.print_exception(problem)
@@ -102,19 +88,19 @@ def _explained(problem: Exception) -> tuple[str, int]:
     if isinstance(problem, OSError) and problem.filename is None and problem.errno in (errno.EPIPE, errno.ENOSPC):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # Python flushes what is left when it ends
         line = f"standard output cannot be written ({problem.strerror})"
-        return "" if problem.errno == errno.EPIPE else line, UNWRITTEN
+        return "" if problem.errno == errno.EPIPE else line, errors.UNWRITTEN
     if isinstance(problem, InputError):
-        return str(problem), BUSY if isinstance(problem, BusyError) else 2
+        return str(problem), errors.BUSY if isinstance(problem, BusyError) else 2
     if isinstance(problem, ModuleNotFoundError) and problem.name in EXTRAS:
         return f"{problem.name}: not installed, and this verb needs it. " + INSTALL.format(EXTRAS[problem.name]), 2
     if isinstance(problem, LostError):
-        return str(problem), FAILED
+        return str(problem), errors.FAILED
     own_line = plugins.line_of(problem)
-    if not own_line and (lack := lacking(problem)):
+    if not own_line and (lack := errors.lacking(problem)):
         return lack, 2
     if isinstance(problem, OSError) and isinstance(problem.filename, str):
         return f"{problem.filename}: {problem.strerror}. Check the name and your rights, then repeat the command.", 2
-    if short_of_memory(problem):
+    if errors.short_of_memory(problem):
         return "not enough memory. Use a smaller model, smaller batches or less data.", 2
     where = traceback.extract_tb(problem.__traceback__)[-1]
     what = f"{type(problem).__name__}: {problem}".removesuffix(": ")[:300]
@@ -125,7 +111,7 @@ def _explained(problem: Exception) -> tuple[str, int]:
     return (
         f"error of the program, in {Path(where.filename).name}:{where.lineno}: {what}. Please report it with your "
         f"command; {TRACEBACK}=1 before the command prints the details to send",
-        BROKEN,
+        errors.BROKEN,
     )
 
 
@@ -135,7 +121,7 @@ def overview() -> str:
     lines = ["usage: study VERB [OPTION ...]"]
     for title, verbs in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {verb:<{width}}  {line}" for verb, line in verbs.items())]
-    statuses = ", ".join(f"{code} {meaning}" for code, meaning in EXIT_STATUS.items())
+    statuses = ", ".join(f"{code} {meaning}" for code, meaning in errors.EXIT_STATUS.items())
     last = [
         f"exit status: {statuses}",
         "--allow-code, with any verb: run code that a sweep file, a run or a model brings",

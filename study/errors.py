@@ -89,11 +89,10 @@ def lacking(problem: BaseException | None, folder: Path | None = None) -> str | 
         problem: the error; None if a process was killed.
         folder: where the files are.
     """
-    place = folder
     while problem is not None and not isinstance(problem, InputError):
         if isinstance(problem, OSError) and problem.errno in LACKS:
             lack, remedy = LACKS[problem.errno]
-            return f"{problem.filename or place}: {lack} ({problem.strerror}). {remedy}; the same command continues."
+            return f"{problem.filename or folder}: {lack} ({problem.strerror}). {remedy}; the same command continues."
         if isinstance(problem, ImportError) and not isinstance(problem, ModuleNotFoundError):
             why = " ".join(str(problem).split())[:200]
             return f"{problem.name or 'Python'}: this library cannot start ({why}). Install it again."

@@ -1,7 +1,7 @@
 """Files: reading with limits, atomic writing, and removal of files that a killed process left.
 
 A reader sees the old content or the new content, never a part. A folder of runs or results may be a stranger's: what
-lies below it is read through `read`, `read_json` and `read_parquet`, which follow no links there, wait for no pipe and
+lies below it is read through `read`, `read_json` and `read_parquet`, which follow no links there, and the first two
 take no more than a limit; and no writer goes through a link to another file.
 """
 
@@ -13,7 +13,6 @@ import json
 import os
 import re
 import secrets
-import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import islice
@@ -36,8 +35,6 @@ SUFFIX = ".study.tmp"
 """Ending of temporary files. Nobody else's files have such names."""
 LARGEST = 2**28
 """Bytes of a file that is read, where nothing smaller is said."""
-LARGEST_TABLE = 2**33
-"""Bytes that a Parquet file may claim to have when it is unpacked."""
 
 
 def collect_seldom() -> None:
@@ -205,13 +202,22 @@ def parse_json(text: str | bytes, where: str) -> Any:
         raise InputError(f"{where}: expected JSON, got something else ({why}). Restore the file.") from None
 
 
+def json_lines(content: bytes | None) -> list[tuple[int, dict[str, Any]]]:
+    """Return the points of a file of JSON lines, the last of each step. A line that is torn or damaged is left out."""
+    found = {}
+    for line in (content or b"").splitlines():
+        with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
+            point = json.loads(line)
+            found[int(point.pop("step"))] = point
+    return sorted(found.items())
+
+
 def read_parquet(
     path: Path,
     columns: Sequence[str] | None = None,
     split: str | None = None,
     below: Path | None = None,
     repeated: Sequence[str] = (),
-    limit: int = LARGEST_TABLE,
 ) -> pa.Table:
     """Return columns of a Parquet file, without what libraries write beside them.
 
@@ -221,10 +227,9 @@ def read_parquet(
         split: read no more than the parts of the file whose first column begins with this text.
         below: as for `read`.
         repeated: columns to be read as dictionaries, as far as they are there.
-        limit: bytes of the unpacked file.
 
     Raises:
-        InputError: it is absent, is no Parquet file, is damaged, lacks a column, or claims to be larger.
+        InputError: it is absent, is no Parquet file, is damaged, or lacks a column.
     """
     import pyarrow as pa
     from pyarrow import parquet
@@ -234,14 +239,12 @@ def read_parquet(
             # In memory: a thread of Arrow that reads a file of Python's when Python ends would abort the process.
             content = pa.BufferReader(file.read())
             found = parquet.read_metadata(content)
-            groups = [found.row_group(place) for place in range(found.num_row_groups)]
-            sizes = [found.num_rows, sum(group.total_byte_size for group in groups)]
             names = found.schema.to_arrow_schema().names
-            if not 0 <= min(sizes) <= max(sizes) <= limit or not {*(columns or ())} <= {*names}:
-                raise ValueError(f"{max(sizes):,} bytes with columns {', '.join(names)}")
+            if not {*(columns or ())} <= {*names}:
+                raise ValueError(f"columns {', '.join(names)}")
             opened = parquet.ParquetFile(content, metadata=found, read_dictionary=[n for n in repeated if n in names])
             # The first row says so, not the statistics: pyarrow ends the process where those are damaged.
-            first = [opened.iter_batches(1, [i], names[:1], use_threads=False) for i in range(len(groups))]
+            first = [opened.iter_batches(1, [i], names[:1], use_threads=False) for i in range(found.num_row_groups)]
             begins = [[one.column(0).to_pylist() for one in islice(rows, split is not None)] for rows in first]
             chosen = [i for i, values in enumerate(begins) if split is None or values == [[split]]]
             # One after another, without threads: half the memory.
@@ -267,15 +270,10 @@ def clean(*folders: Path) -> None:
 
 
 def _opened(path: Path, below: Path | None) -> BinaryIO:
-    """Open a file. Without O_NONBLOCK, opening a pipe would wait for somebody who writes into it."""
+    """Open a file, without following a link below a folder."""
     if below is not None:
         parts = path.relative_to(below).parts
         if ".." in parts or any(below.joinpath(*parts[: n + 1]).is_symlink() for n in range(len(parts))):
             raise InputError(f"{path}: expected a file below {below}, got a link. Replace it by what it names.")
-    handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW * (below is not None))
-    mode = os.fstat(handle).st_mode
-    if not stat.S_ISREG(mode):
-        os.close(handle)
-        found = "a folder" if stat.S_ISDIR(mode) else "a pipe or a device"
-        raise InputError(f"{path}: expected a file, got {found}. Name a file.")
-    return os.fdopen(handle, "rb")
+    extra = os.O_NOFOLLOW * (below is not None)
+    return open(path, "rb", opener=lambda name, flags: os.open(name, flags | extra))

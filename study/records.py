@@ -23,7 +23,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from study import files
 from study.config import plugins
 from study.config.overrides import flat
-from study.errors import InputError, note
+from study.errors import InputError
 
 SCHEMA_VERSION = 2
 LARGEST = 2**26
@@ -325,14 +325,6 @@ def read(path: Path) -> Record:
         return parse(files.read_json(path, LARGEST), str(path))
     except InputError as problem:
         raise InputError(f"{problem} Or remove its folder, and the run can be made again.") from None
-
-
-def name_unreadable(folder: Path) -> None:
-    """Name the record of a run that cannot be read, and why, in a line on standard error."""
-    try:
-        read(folder / "record.json")
-    except InputError as problem:
-        note(str(problem))
 
 
 def parse(tree: Any, where: str) -> Record:

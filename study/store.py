@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -207,10 +206,8 @@ class Store:
         if (content := self.content(identity, VALIDATIONS)) is None:
             remedy = f"Older runs have one map alone; `study rerun {identity}` trains the run again and keeps them all."
             raise InputError(f"{where}: expected maps of the validations, got none. {remedy}")
-        maps = [attention_map(line, where) for line in content.splitlines() if _is_whole(line)]
-        if any(type(one.get("step")) is not int for one in maps):
-            raise InputError(f"{where}: expected the step of each map, got none. Restore the file.")
-        return [*{one["step"]: one for one in maps}.values()]  # a resumed run writes some again
+        maps = files.json_lines(content)
+        return [{**attention_map(json.dumps(values), where), "step": step} for step, values in maps]
 
     def model(self, identity: str) -> bytes | None:
         """Return the file of the trained model; None if there is none. Large published files are stored in parts.
@@ -423,7 +420,7 @@ class AttentionMap(BaseModel):
         return self
 
 
-def attention_map(content: bytes, where: str) -> dict[str, Any]:
+def attention_map(content: str | bytes, where: str) -> dict[str, Any]:
     """Return the attention map in a file's content, checked: types, sizes, and links within them.
 
     Raises:
@@ -435,14 +432,6 @@ def attention_map(content: bytes, where: str) -> dict[str, Any]:
         shape = "expected source, target, weights of their sizes and gold links, got others"
         raise InputError(f"{where}: {shape}. Restore the file.") from None
     return found
-
-
-def _is_whole(line: bytes) -> bool:
-    """Return True if a line is JSON. One that a stop or a full disk has cut is none."""
-    with suppress(ValueError, RecursionError):
-        json.loads(line)
-        return True
-    return False
 
 
 def sha256(content: bytes) -> str:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import textwrap
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain
 
 from study.analysis import labels
 from study.analysis.inference import FEWEST
@@ -26,42 +28,35 @@ def lines(rows: Sequence[Finding], everything: bool = False, width: int = WIDTH)
         width: letters of a line.
     """
     for number, (claim, own) in enumerate(by_claim(rows).items()):
-        if number:
-            yield ""
-        yield from _head(claim, own, width)
+        head = _head(claim, own, width)
+        yield from [""] * bool(number) + head
         first = {id(one) for one in counted(own)}
         ordered = sorted(own, key=lambda one: id(one) not in first)
         if everything:
             for question in ordered:
                 yield from _in_full(question, rows, width)
         else:
-            yield from _in_short(ordered, MOST - len([*_head(claim, own, width)]), width)
+            yield from _in_short(ordered, MOST - len(head), width)
 
 
-def _head(claim: str, own: Sequence[Finding], width: int) -> Iterator[str]:
-    """Yield a claim, its answer, a row that decides it, and what the literature says."""
+def _head(claim: str, own: Sequence[Finding], width: int) -> list[str]:
+    """Return a claim, its answer, a row that decides it, and what the literature says."""
     verdict, row = summary(own), deciding(own)
-    yield from _wrapped(f"{claim}  {row.claim.statement}", width, 4, -4)
-    yield from _wrapped(f"The answer: {verdict.words}.", width, 4)
+    texts = [f"The answer: {verdict.words}."]
     if row.test.difference is not None and verdict.word != NOT_ASKED:
         what = "What keeps it from holding" if verdict.word in (DEPENDS, FAILS) else "A row that decides"
-        yield from _wrapped(f"{what}: {row.name()}: {_estimate(row)} ({table.asked_in(row)}).", width, 4)
+        texts.append(f"{what}: {row.name()}: {_estimate(row)} ({table.asked_in(row)}).")
     if row.claim.published:
-        yield from _wrapped(f"in the literature: {row.claim.published}", width, 4)
-    yield ""
+        texts.append(f"in the literature: {row.claim.published}")
+    statement = _wrapped(f"{claim}  {row.claim.statement}", width, 4, -4)
+    return [*statement, *(line for text in texts for line in _wrapped(text, width, 4)), ""]
 
 
 def _in_short(questions: Sequence[Finding], room: int, width: int) -> Iterator[str]:
     """Yield an answer for each question, as far as the lines suffice, and say what is left out."""
-    texts: list[str] = []
-    count = 0
-    for question in questions:
-        text = _wrapped(answer(question), width, 17, -13)
-        if len(texts) + len(text) > room - 3:  # three lines end the claim
-            break
-        texts += text
-        count += 1
-    yield from texts
+    texts = [_wrapped(answer(question), width, 17, -13) for question in questions]
+    count = bisect_right([*accumulate(map(len, texts))], room - 3)  # three lines end the claim
+    yield from chain(*texts[:count])
     if any(question.question.no_vote for question in questions[:count]):
         yield "    In brackets: no vote. --all says why."
     left = f"{len(questions) - count} of {len(questions)} questions are not shown. " if count < len(questions) else ""

@@ -62,21 +62,16 @@ def main(argv: Sequence[str]) -> int:
     if args.csv:
         print(table.to_csv(index=False, lineterminator="\n"), end="")
         return 0
-    rows = table[shown].head(MOST if args.what == "runs" else len(table)).to_dict("records")
+    part = table[shown].head(MOST if args.what == "runs" else len(table))
     if args.what == "runs":
-        rows = [{_short(str(name)): value for name, value in row.items()} for row in rows]
-        for row in rows:
-            if "started_utc" in row:
-                row["started_utc"] = row["started_utc"][: len("2026-11-28T10:52")]
+        part = part.rename(columns=lambda name: name.rpartition(".")[2])  # as a condition has it
+    if "started_utc" in part:
+        part["started_utc"] = part["started_utc"].str[: len("2026-11-28T10:52")]
+    rows = part.to_dict("records")
     say(*table_lines(rows) if rows else [f"no {args.what}"])
     if len(rows) < len(table):
         say(f"and {len(table) - len(rows)} more of {len(table)}; choose with --query, or print all with --csv")
     return 0
-
-
-def _short(column: str) -> str:
-    """Return the name of a column in a terminal: `scale` for `model.attention.cross.scale`, as a condition has it."""
-    return column.rpartition(".")[2]
 
 
 def _runs(args: Namespace) -> tuple[pd.DataFrame, list[str]]:

@@ -58,15 +58,12 @@ def main(argv: Sequence[str]) -> int:
         if getattr(args, option) is not None and args.engine not in engines:
             name, wanted = option.replace("_", "-"), " or ".join(engines)
             raise InputError(f"--{name}: expected with --engine {wanted}, got {args.engine}. Remove it.")
-    from study.claims import planning
-
     worst, plans = 0, []
     for path in [sweep_file(args.file)] if args.tag is None else tagged(args.file, args.tag):
         spec = load(path)
-        blind = args.blind or planning.blind(spec)
-        if blind:
-            spec = replace(spec, metric=("valid", spec.metric[1]))
-        code, seconds = run(spec, args, _blind_report if blind else None)
+        if args.blind or spec.blind:
+            spec = replace(spec, blind=True, metric=("valid", spec.metric[1]))
+        code, seconds = run(spec, args)
         if code > 128:  # a signal
             return code
         worst = max(worst, code)
@@ -144,8 +141,8 @@ def _plan(
         words += [f"--seeds={','.join(map(str, args.seeds))}"] if args.seeds else []
         words += [f"--slots={args.slots}"] if args.slots else []
         words += [f"--retries={args.retries}"] if args.retries != 1 else []
-        words += ["--unpublished"] if args.unpublished else []
-        plan = args.asked.plan(todo, words + (["--blind"] if args.blind else []))
+        words += [f"--{name}" for name in ("unpublished", "blind") if getattr(args, name)]
+        plan = args.asked.plan(todo, words)
     elif args.engine == "ray":
         plan = args.asked.plan(todo, commands)
     else:
@@ -161,20 +158,15 @@ def _plan(
     print(plan.words, time, sep="\n", file=sys.stderr if args.print else sys.stdout)
 
 
-def _blind_report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
-    """Say where the results are, and show none of them."""
-    where = "" if out == Path("runs") else f" --runs {shlex.quote(str(out))}"
-    print(
-        f"blind: no test score is shown here; `{program()} report {spec.path}{where}` shows them when you want to look"
-    )
-
-
 def _report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
-    """Print the table of results, unless some of them are published ones."""
+    """Print the table of results, unless some of them are published ones or nobody is to see them yet."""
     where = "" if out == Path("runs") else f" --runs {shlex.quote(str(out))}"
+    table = f"`{program()} report {spec.path}{where}`"
     made = [cell.id for cell in spec.runnable if cell.id and records.state(out / cell.id) in ("finished", "diverged")]
-    if args.unpublished:
-        print(f"`{program()} report {spec.path}{where}` prints the table once all runs are there")
+    if spec.blind:
+        print(f"blind: no test score is shown here; {table} shows them when you want to look")
+    elif args.unpublished:
+        print(f"{table} prints the table once all runs are there")
     elif made:
         from study.publish.report import report_sweep
 

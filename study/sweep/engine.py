@@ -26,6 +26,7 @@ from study.config import Experiment, plugins, scientific
 from study.config.experiment import threads_for
 from study.errors import BUSY, LOST, InputError, ending, lacking
 from study.metrics import decimals
+from study.store import Store
 from study.sweep import lease, signals
 from study.sweep.estimate import clock
 from study.sweep.resources import Plan, Resources, Slot
@@ -91,10 +92,8 @@ class Job:
 
     def unreadable(self) -> tuple[Task, ...]:
         """Return the runs with a record that cannot be read. They are not made again; a line names each, and why."""
-        found = tuple(task for task in self.tasks if records.state(self.out / task.id) == "unreadable")
-        for task in found:
-            records.name_unreadable(self.out / task.id)
-        return found
+        store = Store(self.out)
+        return tuple(task for task in self.tasks if store.state(task.id) == "unreadable")
 
     def layout(self, here: Resources) -> list[Slot]:
         """Return the slots for these runs."""
@@ -220,7 +219,11 @@ class Launcher:
                 self.settle(task)
 
     def start(self, task: Task, slot: Slot) -> None:
-        """Start the process of a trial."""
+        """Start the process of a trial. If its fork server is killed before it begins, the run is queued again.
+
+        Raises:
+            InputError: that has happened too often.
+        """
         folder, trainer = self.job.out / task.id, task.experiment.trainer
         on_gpu = bool(slot.gpu) and trainer.device != "cpu"
         threads = threads_for(task.experiment.model.width, trainer.threads, on_gpu) or slot.threads
@@ -234,26 +237,18 @@ class Launcher:
         try:
             process, trial = spawn(self.job.trial, (experiment, folder, environment), slot.threads)
         except LOST:
-            self.lose(task, slot)
+            self.losses += 1
+            if self.losses > LOSSES:
+                raise InputError(
+                    f"{self.job.out}: the process that starts runs ended {self.losses} times before a run began, as "
+                    "when memory is short. Give the sweep more memory; the same command continues."
+                ) from None
+            self.pending.append(task)
+            self.free.append(slot)
             return
         self.losses = 0
         self.started[process.sentinel] = Started(task, slot, process, trial, process.pid or 0)
         self.say("start", task)
-
-    def lose(self, task: Task, slot: Slot) -> None:
-        """Queue a run again whose fork server was killed before the run began.
-
-        Raises:
-            InputError: that has happened too often.
-        """
-        self.losses += 1
-        if self.losses > LOSSES:
-            raise InputError(
-                f"{self.job.out}: the process that starts runs ended {self.losses} times before a run began, as when "
-                "memory is short. Give the sweep more memory; the same command continues."
-            )
-        self.pending.append(task)
-        self.free.append(slot)
 
     def ended(self, one: Started) -> None:
         """Settle a trial whose process has ended, or the process that it was forked from; then it ends soon, too."""

@@ -17,9 +17,9 @@ from study.config.overrides import expected
 from study.errors import InputError
 
 LARGEST = 2**22
-"""Bytes of a file, and of what its aliases stand for."""
-DEEPEST, NODE, WORD = 50, 16, 1000
-"""Levels of a file, bytes that a node counts beside its text, and characters of a word without quotes."""
+"""Bytes of a file."""
+DEEPEST, WORD, UNFOLDED = 50, 1000, 2**26
+"""Levels of a file, characters of a word without quotes, and letters for which its aliases may stand."""
 MOST = 100_000
 """Runs of a sweep."""
 LOG = "log_uniform_values"
@@ -166,33 +166,25 @@ def _check_size(text: str) -> None:
     """Refuse what the loader could not build: it recurses in C, and aliases may stand for more than memory holds.
 
     Raises:
-        ValueError: the text is deeper than `DEEPEST` or, with its aliases written out, larger than `LARGEST`, or an
-            alias has no node before it.
+        ValueError: the text is deeper than `DEEPEST`, an alias stands within a node that has an anchor, or all aliases
+            together may stand for more than `UNFOLDED`.
     """
-    sizes: dict[str, int] = {}
-    opened: list[tuple[str | None, int]] = [(None, 0)]  # anchor and size so far of every collection that is open
+    opened, aliases = list[str | None](), 0
     for event in yaml.parse(text, Loader):
-        anchor, size = getattr(event, "anchor", None), NODE
         if isinstance(event, yaml.CollectionStartEvent):
-            opened.append((anchor, 0))
-            anchor = None  # until it ends
+            opened.append(event.anchor)
         elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, inside = opened.pop()
-            size += inside
+            opened.pop()
         elif isinstance(event, yaml.AliasEvent):
-            if anchor not in sizes:
-                raise ValueError(f"alias *{anchor}: expected a node that ends before it, got none")
-            size = sizes[anchor]
+            aliases += 1
+            if any(opened):
+                raise ValueError(f"alias *{event.anchor}: expected outside of nodes that have an anchor")
         elif isinstance(event, yaml.ScalarEvent):
-            size += len(event.value)
             word = event.tag or (not event.style and " " not in event.value)
             if word and len(event.value) > WORD:  # a number takes hours
                 raise ValueError(f"expected a word of at most {WORD} characters, or quotes, got {event.value[:20]!r}")
-        if anchor:
-            sizes[anchor] = size
-        opened[-1] = (opened[-1][0], opened[-1][1] + size)
-        if len(opened) > DEEPEST or opened[-1][1] > LARGEST:
-            raise ValueError(f"expected at most {DEEPEST} levels and {LARGEST:,} bytes with all aliases written out")
+        if len(opened) > DEEPEST or aliases * len(text) > UNFOLDED:
+            raise ValueError(f"expected at most {DEEPEST} levels, and fewer aliases in a text of {len(text):,} letters")
 
 
 class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from study import records
+from study.store import Store
 from study.sweep import lease
 from study.sweep.spec import Cell, Spec
 
@@ -21,7 +22,7 @@ def state_of(cell: Cell, out: Path) -> str:
     """
     if cell.id is None:
         return "inapplicable"
-    state: str = records.state(out / cell.id)
+    state = Store(out).state(cell.id)
     if state in ("started", "failed") and lease.held(out / cell.id):
         return "running"
     return {"started": "interrupted", "missing": "not started"}.get(state, state)
@@ -32,8 +33,6 @@ def describe(spec: Spec, cells: tuple[Cell, ...], out: Path) -> str:
     found: defaultdict[str, list[Cell]] = defaultdict(list)
     for cell in cells:
         found[state_of(cell, out)].append(cell)
-    for cell in found["unreadable"]:
-        records.name_unreadable(out / str(cell.id))
     lines = [f"{spec.name} in {out}: {len(cells)} declared"]
     lines += [f"  {state:<13}{len(found[state])}" for state in STATES]
     for state in ("failed", "running", "interrupted"):

@@ -11,7 +11,6 @@ import json
 import re
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -220,10 +219,10 @@ def points(
         history: the short history of its record, for a run without the file of the whole one.
         gradients: measures of gradients, as a record has them.
     """
-    maps = dict(lines(read(MAPS)))
-    validations = lines(read("history.jsonl")) or [(point["step"], point) for point in history]
+    maps = dict(files.json_lines(read(MAPS)))
+    validations = files.json_lines(read("history.jsonl")) or [(point["step"], point) for point in history]
     found = [(step, validation(step, point, gradients or {}, maps.get(step))) for step, point in validations]
-    return sorted([*lines(read("training.jsonl")), *found], key=itemgetter(0))
+    return sorted([*files.json_lines(read("training.jsonl")), *found], key=itemgetter(0))
 
 
 def validation(
@@ -288,13 +287,3 @@ def _pairs(given: str) -> list[Pair] | None:
         return KINDS[section["name"]].model_validate(section).pairs_of(split, checksums)
     except (KeyError, ValidationError, InputError, OSError):
         return None
-
-
-def lines(content: bytes | None) -> list[Point]:
-    """Return the points of a file of JSON lines, the last of each step. A line that is torn or damaged is left out."""
-    found = {}
-    for line in (content or b"").splitlines():
-        with suppress(ValueError, KeyError, TypeError, AttributeError):
-            point = json.loads(line)
-            found[int(point.pop("step"))] = point
-    return sorted(found.items())

@@ -20,7 +20,7 @@ from pytorch_lightning.strategies import DDPStrategy
 from study import files, records
 from study.config.experiment import Training
 from study.tracking.tracker import Tracker
-from study.tracking.view import MAPS, lines
+from study.tracking.view import MAPS
 from study.training.alignment import attention_map
 from study.training.diagnostics import brief
 from study.training.ranks import Ranks
@@ -131,10 +131,10 @@ class Journal(pl.Callback):
 
     def on_train_start(self, trainer: pl.Trainer, task: Any) -> None:
         self.reported = task.history[-1]["step"] if task.history else 0
-        path = self.folder / "training.jsonl"
-        written = lines(path.read_bytes()) if path.exists() else []
-        kept = [json.dumps({"step": step, **values}) + "\n" for step, values in written if step <= trainer.global_step]
-        files.write(path, "".join(kept), durable=False)
+        for path in filter(Path.exists, (self.folder / "training.jsonl", self.folder / MAPS)):
+            points = [point for point in files.json_lines(path.read_bytes()) if point[0] <= trainer.global_step]
+            kept = (json.dumps({"step": step, **values}, ensure_ascii=False) + "\n" for step, values in points)
+            files.write(path, "".join(kept), durable=False)
         self._send(task)
 
     def on_before_optimizer_step(self, trainer: pl.Trainer, task: pl.LightningModule, *_: Any) -> None:
@@ -168,11 +168,7 @@ class Journal(pl.Callback):
         files.write(self.folder / "history.jsonl", text)
         shown = attention_map(task.model, task.data.valid, task.vocabulary, None)
         if shown is not None:
-            path = self.folder / MAPS
-            before = lines(path.read_bytes()) if path.exists() else []  # of a stopped run one may be of this step
-            maps = [{"step": at, **one} for at, one in before if at < step] + [{"step": step, **shown}]
-            text = "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in maps)
-            files.write(path, text, durable=False)
+            files.append(self.folder / MAPS, json.dumps({"step": step, **shown}, ensure_ascii=False) + "\n")
         self._send(task)
         rate = task.tokens / max(task.train_seconds, 1e-9)
         left = f"{(self.steps - step) * task.train_seconds / step:.0f} s left" if step < self.steps else "tested next"

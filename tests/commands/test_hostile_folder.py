@@ -1,7 +1,6 @@
-"""Folders of a stranger: links, pipes, deep JSON, damaged tables and odd names end verbs that read them in one line."""
+"""Folders of a stranger: links, deep JSON, damaged tables and odd names end verbs that read them in one line."""
 
 import os
-import signal
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -29,8 +28,6 @@ def replaced(path, kind):
     path.unlink(missing_ok=True)
     if kind == "link":
         path.symlink_to(PRIVATE)
-    elif kind == "pipe":
-        os.mkfifo(path)
     elif kind == "zeros":
         path.symlink_to("/dev/zero")
     elif kind == "folder":
@@ -47,9 +44,7 @@ def ended(argv, capsys, monkeypatch, folder):
     """Run a verb; its status is documented, and if it refuses, it says so in one line. Return all that it said."""
     monkeypatch.chdir(folder)
     capsys.readouterr()
-    signal.alarm(120)  # ends a verb that waits for somebody who writes into a pipe
     status, told = main([str(word) for word in argv]), capsys.readouterr()
-    signal.alarm(0)
     assert status in (0, 1, 2), told.err
     assert status != 2 or told.err.count("\n") == 1
     assert SECRET not in told.out + told.err
@@ -60,15 +55,13 @@ BESIDE = ["test.hyp.txt", "training.jsonl", "attention.json", "maps.jsonl", "rec
 IN_A_RUN = [
     *((name, "link") for name in BESIDE),
     *zip(BESIDE, ["bytes", "deep", "deep", "deep", "folder"], strict=True),
-    ("test.hyp.txt", "pipe"),
-    ("record.json", "pipe"),
 ]
 """Files of a run that these verbs read, and what is at their place. All but the record are opened at one place."""
 IN_RESULTS = [
     ("runs", "link"),
     ("sentences/grammar", "link"),
     *((name, "cut") for name in ("scores", "curves", "maps")),
-    *zip(["runs", "scores", "curves", "maps"], ["folder", "bytes", "zeros", "pipe"], strict=True),
+    *zip(["runs", "scores", "curves"], ["folder", "bytes", "zeros"], strict=True),
 ]
 """The same of the tables of published runs, which are opened at one place."""
 

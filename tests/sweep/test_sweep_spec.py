@@ -165,7 +165,6 @@ BOMBS = {
     "itself merged": "a: &a {<<: *a}",
     "minutes": f"a: {'1:' * 2_000_000}1",
     "minutes with a tag": f"a: !!int '{'1:' * 2_000_000}1'",
-    "many keys": "".join(f"k{i}: 1\n" for i in range(300_000)),
 }
 
 
@@ -184,7 +183,8 @@ def test_a_yaml_bomb_is_one_line_in_a_second(tmp_path):
     assert all("not a readable YAML file: " in line for line in lines)
 
 
-def test_aliases_merges_and_long_texts_are_read():
+def test_aliases_merges_long_texts_and_many_keys_are_read():
+    assert len(parse("".join(f"k{i}: 1\n" for i in range(300_000)))) == 300_000
     text = f"a: &a {{k: 1}}\nb: {{<<: *a, l: 2}}\nc: [*a, *a]\nd: {'word ' * 500}\ne: '{'x' * 2000}'"
     assert parse(text) == {
         "a": {"k": 1},
