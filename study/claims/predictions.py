@@ -32,11 +32,13 @@ class Predictions(Section):
         sweeps: the sweep from which arms are foretold, and that for which.
         breaks: nats of loss in the second sweep from which on an arm breaks the model.
         arms: arm as its sweep has it ↦ what it does.
+        blind: `study sweep` shows no test score of the second sweep.
     """
 
     sweeps: tuple[str, str]
     breaks: float
     arms: dict[str, Literal["gains", "no difference", "costs", "breaks"]]
+    blind: bool = False
 
 
 def read() -> Predictions:

@@ -133,6 +133,7 @@ class Question(Section):
         design: paired if the arms are compared seed by seed, which was declared before the runs.
         where: fields that all arms share.
         combine: the claim holds if all contrasts do, or if any does.
+        blind: `study sweep` shows no test score of the sweep.
         no_vote: why the answer is printed and does not count for the claim.
         post_hoc: why this was asked when its answer could be known.
         contrasts: the comparisons that decide.
@@ -150,6 +151,7 @@ class Question(Section):
     design: Literal["independent", "paired"] = "independent"
     where: Overrides = {}
     combine: Literal["all", "any"] = "all"
+    blind: bool = False
     no_vote: str = ""
     post_hoc: str = ""
     contrasts: Annotated[tuple[Contrast, ...], Field(min_length=1)]

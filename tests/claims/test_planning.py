@@ -4,7 +4,7 @@ import pytest
 import yaml
 from claim_cases import CLAIM, SEEDS, Study
 
-from study.claims import planning, schema
+from study.claims import planning, predictions, schema
 from study.records import Score
 
 VALID = {"dot": (80.0, 82.0, 81.0, 79.0, 83.0), "bilinear": (70.0, 74.0, 72.0, 71.0, 73.0)}
@@ -29,5 +29,12 @@ def test_the_spread_of_a_sweep_and_its_first_answer(tmp_path, monkeypatch):
     head, answer = planning.answers(made.spec, made.runs)
     assert head == "claim mine: dot beats bilinear"
     assert answer.startswith("  holds        +9.0 [")
+    assert not planning.blind(made.spec)
+    (tmp_path / "claims.yaml").write_text(text.replace("margin: 2", "margin: 2\n    blind: true"))
+    assert planning.blind(made.spec), "a question asks that no test score is seen yet"
     (tmp_path / "claims.yaml").write_text(text.replace("sweep: wide", "sweep: other"))
+    assert not planning.blind(made.spec)
+    told = predictions.Predictions(sweeps=("other", "wide"), breaks=1.0, arms={}, blind=True)
+    monkeypatch.setattr(predictions, "read", lambda: told)
+    assert planning.blind(made.spec), "so does a prediction for this sweep"
     assert list(planning.answers(made.spec, made.runs)) == []
