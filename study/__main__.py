@@ -37,6 +37,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     gone, as that of `| head`.
     """
     collect_seldom()
+    for standard in range(3):  # a closed one would be given to a pipe of the engine, and then to a log
+        try:
+            os.fstat(standard)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     # A notebook's backend is no module of this environment. Nothing here opens a window.
     os.environ["MPLBACKEND"] = "agg"
     for stream in (sys.stdout, sys.stderr):
