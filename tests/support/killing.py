@@ -53,8 +53,12 @@ def end(now):
 
 
 def tree(folder):
-    """Return the files below a folder, but those that lock or log."""
+    """Return the files below a folder, but those that lock or log.
+
+    Temporary files of a killed call stay beside a report, since another call may be writing its own there.
+    """
     paths = (path for path in folder.rglob("*") if path.is_file() and path.name not in ("lease", "log.txt"))
+    paths = (path for path in paths if path.parent.parent.name != "report" or not path.name.endswith(files.SUFFIX))
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
