@@ -11,7 +11,7 @@ KILLING = Path(__file__).parents[1] / "support" / "killing.py"
 
 @pytest.mark.parametrize("verb", ["site", "report", "publish"])
 def test_a_verb_that_is_killed_at_any_write_is_completed_by_the_same_command(verb, finished, tmp_path):
-    """Half of a file is never there, no temporary file stays, and no folder is refused."""
+    """Half of a file is never there, and no folder is refused. Temporary files stay in a report alone."""
     lab = finished.copy(tmp_path / "lab")
     out = tmp_path / "lab" / "results" if verb == "publish" else tmp_path / "out"
     words = {

@@ -58,7 +58,7 @@ def tree(folder):
     Temporary files of a killed call stay beside a report, since another call may be writing its own there.
     """
     paths = (path for path in folder.rglob("*") if path.is_file() and path.name not in ("lease", "log.txt"))
-    paths = (path for path in paths if path.parent.parent.name != "report" or not path.name.endswith(files.SUFFIX))
+    paths = (path for path in paths if sys.argv[2] != "report" or not path.name.endswith(files.SUFFIX))
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
