@@ -53,6 +53,15 @@ def short_name(name: str) -> str:
     return name
 
 
+def takes(dotted: str, value: Any) -> bool:
+    """Return True if a field of this name can have the value."""
+    try:
+        check(dotted, value)
+    except InputError:
+        return False
+    return True
+
+
 def check(dotted: str, value: Any) -> None:
     """Refuse a name that is no field of any experiment, and a value that its field never takes.
 
@@ -72,7 +81,7 @@ def check(dotted: str, value: Any) -> None:
     text = isinstance(value, str) and "number" in problems[0]
     hint = " YAML reads numbers such as 1.0e-4, with a point and no quotes." if text else ""
     if not isinstance(value, str) and "string" in problems[0]:
-        hint = " YAML reads words such as no and 2014 as other than text: quote them, in an arm as '\"no\"'."
+        hint = " YAML reads words such as no and 2014 as other than text: quote them."
     raise InputError(f"{dotted}: {problems[0]}{hint}")
 
 

@@ -63,7 +63,7 @@ def _arm(text: Any) -> dict[str, Any]:
             name = fields.full_name(short)
             if name in overrides:
                 raise InputError(f"expected every field once, got {name} twice. Remove one.")
-            overrides[name] = _value(value)
+            overrides[name] = _value(name, value)
     except ValueError:
         raise InputError(f"arm: expected field=value field=value, got {text[:80]!r}. {form}") from None
     except InputError as problem:
@@ -79,9 +79,11 @@ def written_out(text: str) -> str:
 
 
 @lru_cache(4096)  # arms repeat few texts, once for each seed
-def _value(text: str) -> Any:
-    """Return the value of a YAML scalar. 1e-3 is a number too, which YAML 1.1 reads as text."""
+def _value(name: str, text: str) -> Any:
+    """Return the value of a YAML scalar. 1e-3 is a number too, which YAML 1.1 reads as text; `no` may be a language."""
     value = parse(text)
+    if isinstance(value, bool | int | float) and not fields.takes(name, value) and fields.takes(name, text):
+        return text
     return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
 
 

@@ -16,7 +16,7 @@ from study import scoring
 from study.corpora.catalogue import KINDS
 from study.corpora.parallel import links, read
 from study.corpora.text import alike, remarks, tokens_of, words
-from study.sweep.grid import expand
+from study.sweep.fields import takes
 from study.training.vocabulary import Words
 
 PLAIN = re.compile(r"\w+|[^\w\s]")
@@ -97,16 +97,15 @@ def test_a_header_is_asked_about(tmp_path, printed):
     assert "train, line 1: Source, Target. If it is a header, remove it." in told
 
 
-@pytest.mark.parametrize("source", ["data.source: {value: no}", "arm: {values: [data.source=no]}"])
-def test_text_that_looks_like_a_value_of_yaml_gets_the_remedy(source, refused, tmp_path):
-    head = "method: grid\nmetric: {name: test/bleu}\nparameters:\n  data.name: {value: files}\n"
-    (tmp_path / "own.yaml").write_text(f"{head}  data.target: {{value: en}}\n  {source}\n")
-    line = refused("sweep", tmp_path / "own.yaml", "--dry-run")
-    assert "data.source: expected a valid string, got False. YAML reads words such as no" in line
-
-
-def test_quoted_text_of_an_arm_stays_text():
-    assert expand({"arm": "data.source='\"no\"'"}) == {"data.source": "no"}
+def test_text_of_an_arm_may_look_like_a_value_of_yaml(refused, tmp_path):
+    assert takes("data.source", "no")
+    assert not takes("data.source", False)
+    (tmp_path / "own.yaml").write_text(
+        "method: grid\nmetric: {name: test/bleu}\nparameters: {data.name: {value: files}, data.source: {value: no}}\n"
+    )
+    assert "data.source: expected a valid string, got False. YAML reads words such as no" in refused(
+        "sweep", tmp_path / "own.yaml", "--dry-run"
+    )
 
 
 def test_text_of_the_world_goes_from_the_check_to_the_site(tmp_path):
