@@ -172,7 +172,7 @@ def table_lines(rows: Sequence[dict[Any, Any]]) -> Iterator[str]:
     by_column = [[line[place] for line in texts] for place in range(len(names))]
     widths = [max(map(len, column)) for column in by_column]
     least = [max(len(piece) for text in column for piece in (*PIECE.findall(text), "")) for column in by_column]
-    least[-1] = min(least[-1], NARROWEST)
+    least[-1:] = [min(low, NARROWEST) for low in least[-1:]]  # a table without rows has no column
     room = columns() - 2 * (len(names) - 1)
     while sys.stdout is not None and sys.stdout.isatty() and sum(widths) > room:
         spare, place = max(

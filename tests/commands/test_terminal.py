@@ -50,3 +50,14 @@ def test_every_claim_has_its_statement_and_its_answer(tmp_path):
     narrow, wide = (study_in(columns, "claims", cwd=tmp_path)[1].split() for columns in (COLUMNS, 300))
     assert sorted(narrow) == sorted(wide)
     assert len([word for word in narrow if word in ("holds", "fails", "open", "depends")]) >= 28
+
+
+def test_a_text_of_which_nothing_can_be_used_is_refused_with_its_lines(tmp_path):
+    """Three columns, of which the last is no alignment: no split is left, so the table of sizes has no rows."""
+    (tmp_path / "text").mkdir()
+    for split in ("train", "valid", "test"):
+        (tmp_path / "text" / f"{split}.tsv").write_text("ein Hund\ta dog\t0.93\n")
+    status, text = study_in(COLUMNS, "check", "text", "--source", "de", "--target", "en", cwd=tmp_path)
+    assert status == 2
+    assert "train.tsv:1" in text
+    assert "report it" not in text
