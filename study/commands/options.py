@@ -81,7 +81,7 @@ def path(text: str) -> Path:
 
 
 PIECE = re.compile(r"\s+|[^\s/]*/|[^\s/]+")
-"""What a fold in a column of a table keeps together."""
+"""Parts of a text that a fold in a column of a table keeps together."""
 NARROWEST = 8
 """Letters that the last column of a table has at least."""
 SITES = ("cross", "encoder_self", "decoder_self")
