@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from study.commands.verify import progress
-from study.publish.results import Results
 from study.publish.verify import drawn, verify
-from study.store import Store
+from study.store.folder import Store
+from study.store.manifest import Results
 
 PART = 20
 LONGEST = 40.0

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from study.files import write
-from study.store import Store
+from study.store.folder import Store
 from study.sweep.spec import load
 
 RUNS = Path("runs")

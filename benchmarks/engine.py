@@ -29,10 +29,10 @@ import yaml
 from measure import Table, machine, markdown
 from page import write
 
-from study import records
 from study.analysis.rerun import differences
-from study.store import Store
-from study.sweep import resources
+from study.engine import resources
+from study.store import records
+from study.store.folder import Store
 from study.sweep.spec import Spec, load
 
 HERE = Path(__file__).parent

@@ -22,7 +22,7 @@ from pathlib import Path
 import pandas as pd
 from scipy.stats import t
 
-from study.store import Store
+from study.store.folder import Store
 
 ROOT = Path(__file__).parents[1]
 RECIPE = {"training.steps": 800, "training.learning_rate": 0.01, "training.batch_tokens": 2000, "model.width": 64}

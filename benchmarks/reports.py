@@ -25,9 +25,9 @@ import pyarrow.parquet as pq
 from measure import Table, machine, markdown
 from page import write
 
-from study.publish.results import Results, write_manifest
-from study.rows import arm_of, seed_of
-from study.store import Store
+from study.store.folder import Store
+from study.store.manifest import Results, write_manifest
+from study.store.rows import arm_of, seed_of
 from study.sweep.spec import load
 
 ROOT = Path(__file__).parents[1]

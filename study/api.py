@@ -15,12 +15,13 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from study import attention_map, store
+from study import attention_map
 from study.config import Experiment, experiment_from, experiment_id, plugins
 from study.errors import InputError
-from study.records import Record
-from study.run_names import find, model_of, results_folder, stores, sweeps_of
-from study.store import Store
+from study.folders import results_folder, runs_folder, sweeps_of
+from study.store.find import find, model_of, stores
+from study.store.folder import Store
+from study.store.records import Record
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,10 +57,10 @@ def train(
     Raises:
         InputError: a field or value that no experiment takes, or data, a device or a folder that cannot be used.
     """
-    from study.sweep.trial import record_of
+    from study.engine.trial import record_of
 
     declared = experiment(preset, **fields)
-    folder = store.runs_folder(runs) / experiment_id(declared)
+    folder = runs_folder(runs) / experiment_id(declared)
     with _threads_kept(), nullcontext() if declared.trainer.devices == 1 else _script_hidden():
         record_of(declared, folder, watch or (lambda line: None))
     return Run(Store(folder.parent), folder.name)
@@ -101,7 +102,7 @@ def load(run: str | Path, *, runs: str | Path | None = None) -> Run:
     Raises:
         InputError: no run fits, several fit, or the record cannot be read.
     """
-    return Run(*find(str(run), store.runs_folder(runs)))
+    return Run(*find(str(run), runs_folder(runs)))
 
 
 def compare(
@@ -163,7 +164,7 @@ def runs(condition: str | None = None, *, runs: str | Path | None = None) -> pd.
     """
     from study.analysis import ledger
 
-    table = ledger.table(stores(store.runs_folder(runs)))
+    table = ledger.table(stores(runs_folder(runs)))
     return table if condition is None else ledger.query(table, condition)[0].reset_index(drop=True)
 
 
@@ -177,7 +178,7 @@ def results(sweep: str | Path, *, runs: str | Path | None = None) -> Results:
     Raises:
         InputError: there is no such sweep or folder, or the sweep is not published.
     """
-    return Results(str(sweep), results_folder() if runs is None else store.runs_folder(runs))
+    return Results(str(sweep), results_folder() if runs is None else runs_folder(runs))
 
 
 def verdicts(
@@ -198,7 +199,7 @@ def verdicts(
     from study.claims import schema, table
     from study.claims.evaluate import evaluate
 
-    folder = results_folder() if runs is None else store.runs_folder(runs)
+    folder = results_folder() if runs is None else runs_folder(runs)
     files = schema.read_all(None if claims is None else Path(claims))
     found = evaluate(files, Runs(folder, sweeps_of(folder)), [str(name) for name in names])
     frame = table.contrasts(found)
@@ -383,8 +384,8 @@ class Results:
     """
 
     def __init__(self, sweep: str, folder: Path) -> None:
+        from study.analysis.report import compared
         from study.analysis.runs import Runs
-        from study.publish.report import compared
 
         runs = Runs(folder, sweeps_of(folder))
         self._spec = runs.spec(sweep)

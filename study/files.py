@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-CHECKOUT = Path(__file__).parents[1]
-"""Folder above the package: the checkout, whose `results`, `sweeps` and `docs` a wheel does not have."""
-SWEEPS = Path(__file__).with_name("sweeps")
-"""Sweep files of this study: in a checkout a link to its folder `sweeps`."""
 SPLIT = re.compile(r"[A-Za-z0-9_-]+")
 """Name of a split, of which names of files are made."""
 SUFFIX = ".study.tmp"

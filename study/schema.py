@@ -1,4 +1,4 @@
-"""Base of every section of an experiment: frozen models, and numbers and names that are checked."""
+"""Bases of the sections of experiments and records: frozen models, and numbers and names that are checked."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
-from study.files import local
+from study.files import SPLIT, local
 
 
 class Frozen(BaseModel):
@@ -40,3 +40,12 @@ Tag = Annotated[str, Field(min_length=1, max_length=64)]
 """Names and tags in W&B."""
 Name = Annotated[str, AfterValidator(lambda name: str(local(name)))]
 """The name of a folder."""
+Identifier = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
+Count = Annotated[int, Field(ge=0)]
+Split = Annotated[str, Field(pattern=f"^{SPLIT.pattern}$")]
+
+
+class Section(BaseModel):
+    """Base of the sections of a record: immutable. It refuses unknown keys and NaN."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)

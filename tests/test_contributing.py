@@ -20,7 +20,7 @@ import pytest
 
 from study.config import experiment_from
 from study.errors import InputError
-from study.models.catalogue import markdown
+from study.publish.catalogue import markdown
 from study.sweep.spec import load
 
 score, maps, start = "model.attention.score", "model.attention.maps", "model.attention.logit_init"

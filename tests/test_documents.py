@@ -12,9 +12,9 @@ import yaml
 from study.__main__ import main
 from study.commands import train
 from study.config import experiment_from, experiment_id
-from study.files import CHECKOUT as ROOT
+from study.folders import CHECKOUT as ROOT
 from study.pruning.run import run
-from study.store import Store
+from study.store.folder import Store
 from study.sweep.spec import load
 
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

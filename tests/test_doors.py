@@ -10,33 +10,36 @@ FILES = {path.relative_to(ROOT).with_suffix(""): path for path in sorted((ROOT /
 DOORS = {  # all may import files, which helps to read and write
     "errors": "",
     "files": "errors",
+    "folders": "errors",
+    "processes": "",
     "schema": "",
     "attention_map": "",
     "lettering": "",
-    "metrics": "corpora errors",  # corpora as a type alone
     "corpora": "schema errors",
     "config": "corpora schema errors",
-    "records": "config errors",
-    "rows": "records config errors",
-    "store": "rows records config errors",
-    "scoring": "metrics corpora records errors",
-    "tracking": "attention_map lettering config records store corpora schema errors",
-    "sweep": "tracking metrics config store records errors pruning",  # pruning by name, when a trial starts
-    "run_names": "sweep store errors",
-    "analysis": "attention_map lettering metrics sweep store rows records scoring corpora config errors",
-    "claims": "run_names metrics analysis sweep store rows records scoring corpora config errors",
-    "publish": "metrics claims analysis sweep store rows records scoring corpora config errors",
+    "scores": "corpora schema errors",
+    "sweep": "scores config errors",
+    "store": "sweep scores folders config schema errors",
+    # The tower of those who read records
+    "analysis": "attention_map lettering scores sweep store folders corpora config errors",
+    "claims": "analysis scores sweep store folders corpora config schema errors",
+    "publish": "claims analysis scores sweep store folders processes corpora config schema errors",
+    # The tower of those who make them
     "attention": "config errors",
     "models": "attention config errors",
-    "training": "attention_map tracking models attention config records scoring corpora errors",
-    "pruning": "training models attention config records scoring corpora errors",
-    "commands": "api tracking pruning training models attention publish claims analysis sweep store records scoring "
-    "metrics attention_map corpora run_names config errors",
-    "api": "attention_map run_names training models analysis claims publish sweep store records metrics config errors",
+    "tracking": "attention_map lettering config store scores corpora schema errors",
+    "training": "attention_map tracking models attention config store scores folders corpora errors",
+    "pruning": "training models attention config store scores corpora errors",
+    "engine": "pruning tracking sweep scores store processes config folders errors",  # pruning by name, when a trial starts
+    # Those who stand on both
+    "api": "engine training models publish claims analysis sweep store scores folders processes attention_map "
+    "config errors",
+    "commands": "api engine pruning training models attention tracking publish claims analysis sweep store scores "
+    "folders processes attention_map corpora config errors",
     "__main__": "commands config errors",
 }
 WITH_TORCH = ("attention", "models", "training", "pruning")
-WANDB = ("study/tracking/tracker", "study/sweep/wandb_agents", "study/config/account", "study/tracking/push")
+WANDB = ("study/tracking/tracker", "study/engine/wandb_agents", "study/config/account", "study/tracking/push")
 LIGHT = [str(file).replace("/", ".") for file in FILES if file.parts[1] not in WITH_TORCH and str(file) != WANDB[1]]
 """Modules that import neither torch nor W&B: `test_api` imports them."""
 

@@ -2,12 +2,12 @@
 
 import pytest
 
-from study import metrics
 from study.config import Grammar, Multi30k
 from study.corpora import multi30k
 from study.corpora.catalogue import KINDS
 from study.corpora.probes.order import Copy
 from study.errors import InputError
+from study.scores import metrics
 
 GENERATED = tuple(kind for kind in KINDS.values() if "train_pairs" in kind.model_fields)
 

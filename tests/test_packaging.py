@@ -176,14 +176,14 @@ def elsewhere(names):
         del os.sched_getaffinity
     for name in names:
         importlib.import_module(name)
-    assert importlib.import_module("study.sweep.resources").here().cores >= 1
+    assert importlib.import_module("study.engine.resources").here().cores >= 1
 
 
 def test_modules_import_where_linux_has_more():
     """In a fork, which has imported other packages already."""
     files = [path for path in (ROOT / "study").rglob("*.py") if path.name != "__main__.py"]
     names = [".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__") for path in files]
-    ours = [name for name in names if name != "study.sweep.wandb_agents"]
+    ours = [name for name in names if name != "study.engine.wandb_agents"]
     child = multiprocessing.get_context("fork").Process(target=elsewhere, args=(ours,))
     child.start()
     child.join()

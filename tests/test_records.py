@@ -2,9 +2,11 @@ import json
 
 import pytest
 
-from study import files, records
+from study import files
 from study.errors import InputError
-from study.records import Record, Score
+from study.scores.score import Score
+from study.store import records
+from study.store.records import Record
 
 TINY = Record(
     protocol=1,

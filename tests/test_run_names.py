@@ -5,8 +5,8 @@ import os
 import pytest
 
 from study.errors import InputError
-from study.run_names import find, model_of
-from study.store import Store
+from study.store.find import find, model_of
+from study.store.folder import Store
 
 PUBLISHED = "grammar-recurrent-dot-c61874e4"
 

@@ -3,8 +3,8 @@ import random
 import pytest
 import sacrebleu
 
-from study import scoring
 from study.corpora import Link, Pair
+from study.scores import scoring
 
 HYPOTHESES = ["Der Hund schläft .", "The old man sees the dog.", "a b c d e", ""]
 REFERENCES = ["The dog sleeps.", "The old man saw the dog.", "a b c d e", "nothing"]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from study.config import experiment_from
-from study.store import Store
+from study.store.folder import Store
 from study.training.diagnostics import brief
 from study.training.run import Run
 

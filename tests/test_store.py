@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 from tiny_sweep import MAP
 
-from study import files, records
+from study import files
 from study.errors import InputError
-from study.publish import tables
-from study.records import Record, Score
-from study.rows import COUNTS
-from study.store import Store
+from study.scores.score import Score
+from study.store import records, tables
+from study.store.folder import Store
+from study.store.records import Record
+from study.store.rows import COUNTS
 
 FILES = ("test.hyp.txt", "test.nll.txt", "attention.json")
 HISTORY = [

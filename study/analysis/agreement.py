@@ -21,7 +21,7 @@ from study.analysis.inference import FEWEST_ARMS, LEVEL, RESAMPLES, Arm, contras
 from study.analysis.labels import arm_words, interval, number
 from study.analysis.runs import Runs, primary
 from study.analysis.tables import Row, Table
-from study.metrics import decimals, title
+from study.scores.metrics import decimals, title
 from study.sweep.grid import ARM, expand, text
 from study.sweep.spec import Spec
 

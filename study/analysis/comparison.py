@@ -6,13 +6,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from study import metrics
 from study.analysis import labels
 from study.analysis.inference import FEW, FEWEST, Arm, Test, adjusted, contrast
 from study.analysis.measures import FACTS, Measure
 from study.analysis.runs import HOLES, SCORED, Runs, primary
 from study.analysis.tables import Row, Table
 from study.config.pruning import CUTTING
+from study.scores import metrics
 from study.sweep.spec import Spec
 
 if TYPE_CHECKING:

@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from study import rows
 from study.analysis.condition import evaluate
 from study.config.overrides import flat
 from study.errors import InputError
-from study.metrics import METRICS
-from study.store import MODELS, RUNS, Store
+from study.folders import RUNS
+from study.scores.metrics import METRICS
+from study.store import rows
+from study.store.folder import MODELS, Store
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,6 +1,6 @@
 """Numbers of one run: a score, a diagnostic, or a fact from a pruning.
 
-`study.metrics` says how metrics are named. A record is plain data here, as `Store.tree` returns it.
+`study.scores.metrics` says how metrics are named. A record is plain data here, as `Store.tree` returns it.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from study import metrics
+from study.scores import metrics
 
 FACTS = ("entropy", "tokens_per_second", "freed", "heads", "with_one_head")
 """Numbers of a run that tables of sweeps show beside its scores; see `facts`."""

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from study.files import parse_json
-from study.records import Record
-from study.store import ATTENTION, Store
+from study.store.folder import ATTENTION, Store
+from study.store.records import Record
 
 MISSING = "nothing"
 OWN = ("attention-ablation", "wandb")

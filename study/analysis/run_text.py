@@ -7,12 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from study import attention_map
-from study import metrics as table
 from study.analysis import labels
 from study.analysis.comparison import RULES
 from study.config import words
 from study.config.overrides import flat
-from study.records import Record
+from study.scores import metrics as table
+from study.store.records import Record
 
 
 def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:

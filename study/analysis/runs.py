@@ -19,10 +19,10 @@ from study.config import config_hash
 from study.config.overrides import flat
 from study.corpora import Section
 from study.errors import InputError
-from study.files import SWEEPS
-from study.metrics import is_diagnostic
-from study.rows import arm_of
-from study.store import Store
+from study.folders import SWEEPS
+from study.scores.metrics import is_diagnostic
+from study.store.folder import Store
+from study.store.rows import arm_of
 from study.sweep.grid import text
 from study.sweep.spec import Cell, Spec, load
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from study import scoring
 from study.config import experiment_from
 from study.corpora import load
 from study.errors import InputError
-from study.store import Store
+from study.scores import scoring
+from study.store.folder import Store
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from study import metrics
 from study.analysis import inference
 from study.analysis.inference import Arm, SentenceNoise, Test
 from study.analysis.labels import arm_words
@@ -19,6 +18,7 @@ from study.analysis.measures import Measure
 from study.analysis.runs import ArmRuns, Runs, find_levels, matching
 from study.claims.schema import Contrast, Overrides, Pair
 from study.errors import InputError
+from study.scores import metrics
 from study.sweep.grid import text
 
 RATE, DRAW = "training.learning_rate", "data.seed"

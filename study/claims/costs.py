@@ -20,8 +20,9 @@ from study.claims.contrasts import Weighted
 from study.claims.schema import Claim, Question
 from study.claims.verdicts import Finding, conclude
 from study.errors import InputError
-from study.records import Provenance, Section
-from study.store import read_section
+from study.schema import Section
+from study.store.folder import read_section
+from study.store.records import Provenance
 
 FILE = "cost.json"
 Positive = Annotated[float, Field(gt=0)]

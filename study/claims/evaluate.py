@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from study import metrics
 from study.analysis.measures import Measure
 from study.analysis.runs import Runs
 from study.claims import costs
@@ -15,6 +14,7 @@ from study.claims.schema import Claim, ClaimFile, NamedMargin, Overrides, Questi
 from study.claims.sentences import SentenceNoises
 from study.claims.verdicts import Finding, conclude, over_the_study
 from study.errors import InputError
+from study.scores import metrics
 from study.sweep import fields
 
 

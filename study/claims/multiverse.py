@@ -10,13 +10,13 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any
 
-from study import metrics
 from study.analysis.runs import Runs
 from study.claims.evaluate import Evaluator
 from study.claims.schema import NO_DIFFERENCE, ClaimFile
 from study.claims.sentences import SentenceNoises
 from study.claims.verdicts import Finding, Rules, by_score, judge, stance, verdict_of
 from study.errors import InputError
+from study.scores import metrics
 
 RULES = {
     "paired by seed": Rules(paired=True),

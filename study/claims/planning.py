@@ -10,7 +10,7 @@ from study.analysis.power import Spread, spread
 from study.analysis.runs import Runs
 from study.claims import page, predictions, schema
 from study.claims.evaluate import evaluate
-from study.run_names import published, sweeps_folder
+from study.folders import published, sweeps_folder
 from study.sweep.spec import Spec
 
 Spreads = dict[str, tuple[Spread, str]]

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from study.analysis.agreement import BLEU, agree
 from study.analysis.runs import Runs, primary
 from study.analysis.tables import rounded
-from study.records import Section
+from study.schema import Section
 from study.sweep.file import read_yaml
 
 if TYPE_CHECKING:

@@ -13,9 +13,9 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
-from study import metrics
 from study.errors import InputError
-from study.records import Section
+from study.schema import Section
+from study.scores import metrics
 from study.sweep.file import read_yaml
 
 HERE = Path(__file__).with_name("claims.yaml")

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from study import files, metrics, scoring
+from study import files
 from study.analysis.inference import SentenceNoise, sentence_variance
 from study.config import experiment_from
 from study.corpora import Pair
-from study.rows import HYPOTHESES, NLL
-from study.store import Store
+from study.scores import metrics, scoring
+from study.store.folder import Store
+from study.store.rows import HYPOTHESES, NLL
 
 if TYPE_CHECKING:
     from study.claims.verdicts import Finding

@@ -7,13 +7,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from study import metrics
 from study.analysis import labels
 from study.analysis.comparison import MARKS
 from study.analysis.inference import ENDS
 from study.analysis.tables import rounded
 from study.claims import verdicts
 from study.claims.verdicts import FAILS, HOLDS, NOT_RUN, OPEN, Finding, by_claim
+from study.scores import metrics
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -32,21 +32,12 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 
-from study import metrics
-from study.analysis.inference import (
-    FEWEST,
-    LEVEL,
-    POWER,
-    SentenceNoise,
-    Test,
-    adjusted,
-    false_discovery,
-    quantile,
-)
+from study.analysis.inference import FEWEST, LEVEL, POWER, SentenceNoise, Test, adjusted, false_discovery, quantile
 from study.analysis.measures import Measure
 from study.claims import schema
 from study.claims.contrasts import Weighted, name_of
 from study.claims.schema import Claim, Contrast, Question
+from study.scores import metrics
 
 SUPPORTED, BELOW = "supported", "supported, below the margin"
 CONTRADICTED, CONTRADICTED_BELOW = "contradicted", "contradicted, below the margin"

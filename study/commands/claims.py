@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from study.commands.options import Parser, columns, folder, paragraphs, say, table_lines
-from study.run_names import results_folder, sweeps_folder
+from study.folders import results_folder, sweeps_folder
 
 NOTES = """
   depends: some questions hold and some fail

@@ -19,7 +19,7 @@ from dataclasses import replace
 from study import api, attention_map
 from study.commands.options import Parser, place, say, table_lines, write_picture
 from study.errors import InputError
-from study.run_names import RUN
+from study.store.find import RUN
 
 MOST = 12
 """Runs that are compared at once."""

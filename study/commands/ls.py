@@ -26,7 +26,8 @@ from typing import TYPE_CHECKING, Any
 
 from study.commands.options import Parser, folder, runs_folder, say, table_lines
 from study.errors import InputError
-from study.run_names import stores, sweeps_folder
+from study.folders import sweeps_folder
+from study.store.find import stores
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -121,7 +122,7 @@ def _fields() -> Iterator[dict[str, Any]]:
 
 
 def _scores() -> Iterator[dict[str, Any]]:
-    from study import metrics
+    from study.scores import metrics
 
     known = dict.fromkeys(name for section in _sections() for name in metrics.names(section))
     for score, one in metrics.METRICS.items():

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from study import files
 from study.errors import InputError, shown
-from study.run_names import RUN
-from study.store import runs_folder as runs_folder
+from study.folders import runs_folder as runs_folder
+from study.store.find import RUN
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,7 +15,7 @@ from typing import Any
 
 from study.commands.options import Parser, runs_folder, say, table_lines
 from study.errors import InputError
-from study.run_names import published, sweep_file
+from study.folders import published, sweep_file
 
 
 def main(argv: Sequence[str]) -> int:
@@ -39,7 +39,7 @@ def main(argv: Sequence[str]) -> int:
         raise InputError("--correlation: expected with --paired, got none. Add --paired.")
     from study.analysis.power import AIMS, LEVEL, effect_size, power, seeds_for
     from study.claims.planning import sources, spreads
-    from study.sweep.estimate import estimated
+    from study.engine.estimate import estimated
     from study.sweep.spec import load
 
     spec, out = load(sweep_file(args.sweep)), runs_folder(args.runs)

@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from study import processes
 from study.commands.options import Parser, runs_folder
 from study.config import experiment_from, experiment_id
 from study.config.mechanisms import choices
 from study.config.pruning import Pruning
+from study.engine import trial
 from study.errors import InputError
-from study.run_names import find
-from study.sweep import signals, trial
+from study.store.find import find
 
 FIELDS = tuple(name for name in Pruning.model_fields if name != "base_steps")  # RUN is the base
 
@@ -49,7 +50,7 @@ def main(argv: Sequence[str]) -> int:
     experiment = experiment_from(trained.config, {"pruning": pruning})
     folder = (args.runs or store.folder.resolve()) / experiment_id(experiment)
     print(f"{folder.name} → {folder}", flush=True)
-    with signals.on_request():
+    with processes.on_request():
         record = trial.record_of(experiment, folder, partial(print, flush=True), base=base)
     if record.status != "finished":
         print(f"{record.status}: {record.error}")

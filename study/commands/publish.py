@@ -22,7 +22,7 @@ from pathlib import Path
 
 from study.commands.options import Parser, folder, runs_folder, say
 from study.files import locked
-from study.run_names import sweep_file
+from study.folders import sweep_file
 
 
 def main(argv: Sequence[str]) -> int:
@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     parser.add_argument("--partial", metavar="REASON", help=text)
     args = parser.parse_args(argv)
     from study.publish.publish import publish
-    from study.publish.results import Results
+    from study.store.manifest import Results
     from study.sweep.spec import load
 
     spec = load(sweep_file(args.sweep))

@@ -16,8 +16,7 @@ from pathlib import Path
 
 from study.commands.options import SHARED, Parser, folder, runs_folder
 from study.errors import InputError
-from study.run_names import results_folder, sweep_file, sweeps_of
-from study.store import is_results
+from study.folders import is_results, results_folder, sweep_file, sweeps_of
 
 
 def main(argv: Sequence[str]) -> int:
@@ -43,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
         for name, paths in draw_all(Runs(runs, sweeps_of(runs)), out, args.figures):
             print(f"{name}: {', '.join(map(str, paths)) or f'not drawn, since {runs} lacks scores'}", flush=True)
         return 0
-    from study.publish.report import report_sweep
+    from study.analysis.report import report_sweep
     from study.sweep.spec import load
 
     report_sweep(load(sweep_file(args.sweep)), runs_folder(args.runs), args.out)

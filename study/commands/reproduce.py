@@ -27,7 +27,7 @@ def main(argv: Sequence[str]) -> int:
     parser.share("--results")
     args = parser.parse_args(argv)
     from study.publish.reproduce import reproduce
-    from study.publish.results import Results
+    from study.store.manifest import Results
 
     same = reproduce(Results(args.results or Path("results")), partial(print, flush=True), args.steps)
     return 0 if same else 1

@@ -14,14 +14,16 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from study import records
+from study import processes
 from study.commands.options import Parser, runs_folder
 from study.config import Experiment, experiment_from, experiment_id
+from study.engine import trial
 from study.errors import InputError
-from study.records import Record
-from study.run_names import find, published
-from study.store import Store
-from study.sweep import signals, trial
+from study.folders import published
+from study.store import records
+from study.store.find import find
+from study.store.folder import Store
+from study.store.records import Record
 
 
 def main(argv: Sequence[str]) -> int:
@@ -44,7 +46,7 @@ def main(argv: Sequence[str]) -> int:
     if records.state(folder) in ("finished", "diverged"):
         print("this rerun has a record, so nothing is trained; remove its folder to train it again")
     os.environ.setdefault("WANDB_MODE", "disabled")
-    with signals.on_request():
+    with processes.on_request():
         made = trial.record_of(experiment, folder, lambda line: print(line, flush=True))
     from study.analysis.rerun import cause, differences
 

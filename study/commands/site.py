@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from study.commands.options import Parser, folder
-from study.run_names import results_folder, sweeps_of
+from study.folders import results_folder, sweeps_of
 
 
 def main(argv: Sequence[str]) -> int:

@@ -23,14 +23,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from study import records
 from study.commands.options import SHARED, Parser, natural, positive, program, runs_folder
 from study.config import plugins, scientific
+from study.engine import local, places, ray, resources, slurm, status
+from study.engine.estimate import estimated, in_words
 from study.errors import INSTALL, InputError
-from study.run_names import published, sweep_file
-from study.store import Store
-from study.sweep import engine, places, ray, resources, slurm, status
-from study.sweep.estimate import estimated, in_words
+from study.folders import published, sweep_file
+from study.store import records
+from study.store.folder import Store
 from study.sweep.file import tagged
 from study.sweep.spec import Cell, Spec, load
 
@@ -89,7 +89,7 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: expected a folder of runs, got a file. Name another folder with --runs.")
     cells = _chosen(spec, args)
-    job = engine.job_of(spec, cells, out, retries=args.retries, slots=args.slots)
+    job = local.job_of(spec, cells, out, retries=args.retries, slots=args.slots)
     if args.status:
         print(status.describe(spec, cells, out))
         return 0, ()
@@ -110,13 +110,13 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
         if "WANDB_NAME" in os.environ:
             print("W&B: WANDB_NAME is not used, because a sweep has several runs", flush=True)
     if args.engine == "local" or not todo.tasks:
-        code = engine.run(job, resources.here())
+        code = local.run(job, resources.here())
     elif args.engine == "slurm":
         return slurm.run(todo, args.asked) or int(bad > 0), ()
     elif args.engine == "ray":
         code = ray.run(todo, args.asked, args.address) or int(bad > 0)
     else:
-        from study.sweep import wandb_agents
+        from study.engine import wandb_agents
 
         code = wandb_agents.run(spec, job, resources.here())
     if code <= 128:
@@ -125,7 +125,7 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
 
 
 def _plan(
-    spec: Spec, cells: Sequence[Cell], todo: engine.Job, seconds: Sequence[float | None], args: argparse.Namespace
+    spec: Spec, cells: Sequence[Cell], todo: local.Job, seconds: Sequence[float | None], args: argparse.Namespace
 ) -> None:
     """Print the runs to do, or the lines that do them; and the jobs, the resources and the time that they take."""
     if args.dry_run:
@@ -148,9 +148,9 @@ def _plan(
     elif args.engine == "ray":
         plan = args.asked.plan(todo, commands)
     else:
-        plan = engine.plan(todo, here, commands)
+        plan = local.plan(todo, here, commands)
         if args.engine == "wandb":
-            from study.sweep import wandb_agents
+            from study.engine import wandb_agents
 
             plan = plan._replace(script=wandb_agents.script(spec, todo.out, todo.layout(here)))
     if args.print:
@@ -170,7 +170,7 @@ def _report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
     elif args.unpublished:
         print(f"{table} prints the table once all runs are there")
     elif made:
-        from study.publish.report import report_sweep
+        from study.analysis.report import report_sweep
 
         report_sweep(spec, out)
         from study.claims import planning

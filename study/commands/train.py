@@ -15,14 +15,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from study import files, records
+from study import files, processes
 from study.commands.options import Parser, program, runs_folder
 from study.config import Experiment, experiment_from, experiment_id
 from study.config.fields import declared, is_of_a_site, rows
+from study.engine import trial
 from study.errors import InputError
-from study.metrics import decimals, title
-from study.run_names import sweeps_of
-from study.sweep import fields, signals, trial
+from study.folders import sweeps_of
+from study.scores.metrics import decimals, title
+from study.store import records
+from study.sweep import fields
 from study.sweep.file import read_yaml
 from study.sweep.grid import expand
 
@@ -45,8 +47,8 @@ def main(argv: Sequence[str]) -> int:
     and can be resumed.
     """
     if SWEEP in os.environ:
-        signals.with_parent()
-    with signals.on_request():
+        processes.with_parent()
+    with processes.on_request():
         parser = Parser(prog="study train", description=__doc__, usage="study train [--FIELD VALUE ...] [...]")
         parser.share("--runs")
         add_experiment(parser)
@@ -65,7 +67,7 @@ def main(argv: Sequence[str]) -> int:
         named = args.runs is None and "out" in experiment.model_fields_set
         runs = runs_folder(experiment.out if named else args.runs)
         if SWEEP in os.environ and importlib.util.find_spec("wandb"):
-            from study.sweep import wandb_agents
+            from study.engine import wandb_agents
 
             wandb_agents.find_place(experiment, given[1], runs, sweeps_of(runs))
         return _run(experiment, runs / experiment_id(experiment))

@@ -15,11 +15,11 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from study import records
 from study.commands import sweep
 from study.commands.options import SHARED, Parser, say, table_lines
-from study.metrics import decimals
-from study.run_names import sweep_file
+from study.folders import sweep_file
+from study.scores.metrics import decimals
+from study.store import records
 from study.sweep import search
 from study.sweep.fields import short_name
 from study.sweep.grid import Cell, text

@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 
 from study.commands.options import Parser, positive, say
-from study.run_names import results_folder
+from study.folders import results_folder
 
 
 def main(argv: Sequence[str]) -> int:
@@ -33,8 +33,8 @@ def main(argv: Sequence[str]) -> int:
     text = "check only what `study reproduce` reads, not the tables, figures and pages that it writes"
     parser.add_argument("--sources", action="store_true", help=text)
     args = parser.parse_args(argv)
-    from study.publish.results import Results
     from study.publish.verify import verify
+    from study.store.manifest import Results
 
     results = Results(args.results or results_folder("--results"))
     found = verify(results, args.rescore, told=progress, sources=args.sources)

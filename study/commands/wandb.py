@@ -25,7 +25,8 @@ from pathlib import Path
 
 from study.commands.options import Parser, runs_folder
 from study.errors import INTERRUPTED, InputError
-from study.run_names import RUN, find, sweep_file, sweeps_of
+from study.folders import sweep_file, sweeps_of
+from study.store.find import RUN, find
 
 HOPELESS = 3
 """Failures of the server in a row that end a push: each waits for a while."""
@@ -44,8 +45,8 @@ def main(argv: Sequence[str]) -> int:
     add("folder", type=Path, metavar="FOLDER|RUN", help=help_)
     add("--sweep", type=Path, metavar="SWEEP", help="only the runs of this sweep: its file, or its name")
     args = parser.parse_args(argv)
-    from study.store import Store
-    from study.sweep.places import places
+    from study.engine.places import places
+    from study.store.folder import Store
     from study.sweep.spec import load
     from study.tracking import push
     from study.tracking.tracker import cause, of_the_server

@@ -10,11 +10,11 @@ import torch
 from scipy.stats import false_discovery_control, ttest_rel
 from torch import Tensor
 
-from study import scoring
 from study.models import Translator
 from study.pruning.order import SEARCHED, gone, loss
 from study.pruning.surgery import Head, masked
-from study.records import Score
+from study.scores import scoring
+from study.scores.score import Score
 from study.training import decode
 from study.training.batches import Example
 from study.training.run import Run

@@ -12,7 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from study import records
 from study.config import Experiment, account, experiment_id
 from study.config.pruning import CUTTING, TRAINING, Pruning
 from study.errors import InputError
@@ -22,7 +21,8 @@ from study.pruning import answers
 from study.pruning.answers import Answer, EvaluationSetup
 from study.pruning.order import Ranking, gone, rank, shuffled
 from study.pruning.surgery import Head, heads_of, mask, remove
-from study.records import CHECKPOINT, ModelFacts, Record
+from study.store import records
+from study.store.records import CHECKPOINT, ModelFacts, Record
 from study.training.batches import sizes_of
 from study.training.checkpoint import cut, cut_to, load, resumable
 from study.training.run import Hooks, Run

@@ -23,16 +23,17 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 from sacrebleu.metrics.bleu import BLEU
 
-from study import records
+from study import processes
 from study.config import Data, Experiment, config_hash, experiment_id
 from study.corpora import Corpus
 from study.errors import InputError
-from study.records import Record, Score
-from study.rows import HYPOTHESES, NLL
-from study.scoring import counts, score_nll, score_split
-from study.store import VALIDATIONS, Store, sha256
-from study.sweep import signals
-from study.sweep.resources import PER_RUN, processor
+from study.processes import PER_RUN, processor
+from study.scores.score import Score
+from study.scores.scoring import counts, score_nll, score_split
+from study.store import records
+from study.store.folder import VALIDATIONS, Store, sha256
+from study.store.records import Record
+from study.store.rows import HYPOTHESES, NLL
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 """Errors of equations, since numbers in records are rounded to 6 significant digits."""
@@ -57,7 +58,7 @@ def examine_all(store: Store, ids: Sequence[str]) -> Iterator[tuple[list[str], b
 
 def _begin() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
-    signals.with_parent()
+    processes.with_parent()
 
 
 _store = cache(Store)

@@ -19,9 +19,10 @@ from study.claims import schema
 from study.config.words import arm_words
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
-from study.files import CHECKOUT, write
+from study.files import write
+from study.folders import CHECKOUT
 from study.publish.paper import evidence, sweep_cells, table
-from study.publish.results import Results
+from study.store.manifest import Results
 from study.sweep.spec import load
 
 if TYPE_CHECKING:

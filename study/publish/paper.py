@@ -19,9 +19,10 @@ from study.claims.table import printed
 from study.config.pruning import TRAINING
 from study.config.words import arm_words
 from study.errors import InputError
-from study.files import CHECKOUT, write
-from study.metrics import decimals
-from study.publish.results import Results
+from study.files import write
+from study.folders import CHECKOUT
+from study.scores.metrics import decimals
+from study.store.manifest import Results
 
 if TYPE_CHECKING:
     import pandas as pd

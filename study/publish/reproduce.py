@@ -13,6 +13,7 @@ from functools import cached_property
 from pathlib import Path
 
 from study import files
+from study.analysis.report import compared
 from study.analysis.runs import Runs
 from study.analysis.tables import as_csv
 from study.claims import predictions, schema, table
@@ -21,12 +22,11 @@ from study.claims.multiverse import multiverse
 from study.claims.sentences import SentenceNoises
 from study.claims.verdicts import Finding
 from study.errors import InputError
-from study.files import CHECKOUT
+from study.folders import CHECKOUT
 from study.publish import pages as documents
 from study.publish import paper
 from study.publish.publish import Checkout
-from study.publish.report import compared
-from study.publish.results import GENERATED, PRINTED, Results, hashes
+from study.store.manifest import GENERATED, PRINTED, Results, hashes
 
 OUTPUTS = ("paper", "README.md", "docs")
 """Files and folders beside the results that have generated parts."""

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from study.errors import InputError
+from study.folders import MANIFEST
 from study.publish.evidence import examine_all
-from study.publish.results import GENERATED, Results
-from study.store import MANIFEST
+from study.store.manifest import GENERATED, Results
 from study.sweep.spec import load
 
 RESTORE = "Restore what was published."

@@ -1,1 +1,1 @@
-"""Sweep files, the experiments that they declare, and the engine that runs them. Knows no torch and no W&B client."""
+"""Sweep files, the experiments that they declare, and searches. Knows no torch and no W&B client."""

@@ -25,8 +25,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from study import metrics
 from study.errors import InputError
+from study.scores import metrics
 from study.sweep.file import is_blind, read_file, tags
 from study.sweep.grid import Cell, cells_of, expand, flatten, text, values_of, written_out
 

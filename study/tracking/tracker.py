@@ -24,8 +24,8 @@ from study import attention_map, files
 from study.config import Experiment, account, experiment_id, recorded
 from study.config.experiment import Tracking
 from study.errors import INSTALL, InputError
-from study.records import STOPPED, Record, Wandb
-from study.store import Store
+from study.store.folder import Store
+from study.store.records import STOPPED, Record, Wandb
 from study.tracking.view import LONGEST, TAG, TRANSLATIONS, Point, View, fitted, label, place_of, points, view_of
 
 if TYPE_CHECKING:

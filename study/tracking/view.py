@@ -27,9 +27,9 @@ from study.config.words import MAIN, changed, in_words
 from study.corpora import Pair
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
-from study.records import Record
 from study.schema import Frozen
-from study.store import MODEL, VALIDATIONS, Store
+from study.store.folder import MODEL, VALIDATIONS, Store
+from study.store.records import Record
 
 RENAMED = {
     "train_loss": "train/loss",

@@ -20,8 +20,8 @@ from study.attention import AttentionCall
 from study.corpora import Link, words
 from study.models import Translator
 from study.models.translator import BOS, EOS
-from study.records import Score
-from study.scoring import alignment_error_rate
+from study.scores.score import Score
+from study.scores.scoring import alignment_error_rate
 from study.training import decode
 from study.training.batches import Batch, Example, collate
 from study.training.diagnostics import Site, observe

@@ -15,7 +15,7 @@ from study.attention import Attention, Lengths
 from study.config import Experiment, plugins, scientific
 from study.errors import InputError
 from study.models import Translator
-from study.records import Call
+from study.store.records import Call
 from study.training.vocabulary import Vocabulary
 
 

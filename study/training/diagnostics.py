@@ -23,7 +23,7 @@ from study.attention import AttentionCall
 from study.corpora import Link
 from study.models import Translator
 from study.models.translator import PAD
-from study.records import rounded
+from study.store.records import rounded
 from study.training.batches import Batch, Example
 from study.training.vocabulary import Vocabulary
 

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from study import scoring
 from study.config import Experiment
 from study.corpora import Contrast, Corpus, Pair
 from study.models import Translator
-from study.records import Score
+from study.scores import scoring
+from study.scores.score import Score
 from study.training import decode
 from study.training.alignment import alignment_scores, attends, attention_map, choose, gold_of, readings
 from study.training.batches import Example, examples

@@ -18,8 +18,8 @@ import torch
 
 from study.config import Experiment
 from study.errors import InputError
-from study.files import CHECKOUT
-from study.records import Call, Provenance
+from study.folders import CHECKOUT
+from study.store.records import Call, Provenance
 
 PACKAGES = ("attention-ablation", "numpy", "pytorch-lightning", "sacrebleu", "sentencepiece", "torch", "wandb")
 """Packages that may change a number of a run, or what is recorded of it."""

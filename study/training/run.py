@@ -18,12 +18,14 @@ from typing import Any
 
 import torch
 
-from study import files, records, scoring
+from study import files
 from study.config import Experiment, config_hash, experiment_id, plugins, recorded, scientific
 from study.config.experiment import threads_for
 from study.models import Translator
 from study.models.cost import cost
-from study.records import CHECKPOINT, STOPPED, DataFacts, ModelFacts, Record, Resources, Selection
+from study.scores import scoring
+from study.store import records
+from study.store.records import CHECKPOINT, STOPPED, DataFacts, ModelFacts, Record, Resources, Selection
 from study.tracking.tracker import Tracker
 from study.training.batches import sizes_of
 from study.training.checkpoint import resumable, save_model

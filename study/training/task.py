@@ -18,7 +18,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from study import scoring
 from study.attention import Terms
 from study.config import Experiment
 from study.config.experiment import threads_for
@@ -28,6 +27,7 @@ from study.models import Translator, build, match_logits
 from study.models.dropout import follow_protocol
 from study.models.transformer import Transformer
 from study.models.translator import PAD
+from study.scores import scoring
 from study.training import batches, decode, diagnostics, step
 from study.training.alignment import validation_error
 from study.training.batches import Batch, Example, Share
@@ -123,7 +123,7 @@ class Task(pl.LightningModule):
     Optimiser, learning rate, clipping and random draws follow the recipe of the experiment, whatever the trainer. Its
     `max_steps` may end training earlier. Small models take one CPU thread, as in `study train`.
 
-    Logged values have the names of `study.metrics`:
+    Logged values have the names of `study.scores.metrics`:
 
     - every `log_every_n_steps` of the trainer: `train/loss` (nats per token, with label smoothing) and `train/lr`;
     - each validation: `valid/loss` (nats per token), `valid/nll`, `valid/perplexity`, `valid/bleu` and `valid/exact`,

@@ -17,8 +17,9 @@ import pytorch_lightning as pl
 import torch
 from pytorch_lightning.strategies import DDPStrategy
 
-from study import files, records
+from study import files
 from study.config.experiment import Training
+from study.store import records
 from study.tracking.tracker import Tracker
 from study.tracking.view import MAPS
 from study.training.alignment import attention_map

@@ -84,7 +84,7 @@ def test_letters_that_the_house_font_lacks_are_of_the_readers_fonts(setting, fon
 def test_study_show_draws_a_run_whose_tokens_look_like_formulas(tmp_path):
     """As a user calls it: a process of its own, in an empty folder."""
     identity = "grammar-recurrent-dot-c61874e4-s1"
-    from study.store import Store
+    from study.store.folder import Store
 
     folder, empty = tmp_path / "runs" / identity, tmp_path / "empty"
     folder.mkdir(parents=True)

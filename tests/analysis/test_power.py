@@ -8,7 +8,7 @@ from scipy import stats
 from study.__main__ import main
 from study.analysis import power
 from study.analysis.runs import Runs
-from study.files import CHECKOUT
+from study.folders import CHECKOUT
 
 SCORES = CHECKOUT / "sweeps" / "scores.yaml"
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from study import metrics
 from study.analysis import measures
 from study.analysis.measures import Measure
 from study.config import Grammar
 from study.errors import InputError
+from study.scores import metrics
 
 SITES = ("encoder_self", "decoder_self", "cross")
 HEADS = [f"{site} {layer} {head}" for site in SITES for layer in range(2) for head in range(4)]

@@ -7,8 +7,8 @@ import pytest
 
 from study.analysis import agreement
 from study.analysis.figures.catalogue import FIGURES
-from study.files import CHECKOUT
-from study.publish.report import compared
+from study.analysis.report import compared
+from study.folders import CHECKOUT
 
 RESULTS = CHECKOUT / "results"
 

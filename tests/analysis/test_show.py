@@ -10,8 +10,9 @@ from study.commands.report import main as report
 from study.commands.show import main
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
-from study.records import ModelFacts, Score
-from study.store import Store
+from study.scores.score import Score
+from study.store.folder import Store
+from study.store.records import ModelFacts
 
 
 def test_a_run_as_text_and_picture(tiny, printed):

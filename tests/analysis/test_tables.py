@@ -11,11 +11,11 @@ from study import files
 from study.analysis import labels
 from study.analysis.comparison import compare_arms
 from study.analysis.figures.sweep import points
+from study.analysis.report import report_sweep
 from study.analysis.runs import Runs
 from study.analysis.tables import Row, Table
 from study.errors import InputError
-from study.publish.report import report_sweep
-from study.records import Score
+from study.scores.score import Score
 
 
 def report(tiny):

@@ -19,9 +19,9 @@ from study.claims.schema import read, read_all
 from study.claims.sentences import SentenceNoises
 from study.claims.verdicts import by_claim, deciding, summary
 from study.errors import InputError
-from study.files import CHECKOUT
-from study.records import Score
-from study.store import Store
+from study.folders import CHECKOUT
+from study.scores.score import Score
+from study.store.folder import Store
 
 PAIR = CLAIM["questions"][0]["contrasts"][0]
 TURNED = {"arm": PAIR["baseline"], "baseline": PAIR["arm"]}

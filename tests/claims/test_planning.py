@@ -5,7 +5,7 @@ import yaml
 from claim_cases import CLAIM, SEEDS, Study
 
 from study.claims import planning, predictions, schema
-from study.records import Score
+from study.scores.score import Score
 
 VALID = {"dot": (80.0, 82.0, 81.0, 79.0, 83.0), "bilinear": (70.0, 74.0, 72.0, 71.0, 73.0)}
 """Variances 2.5 and 2.5: an sd of 1.58."""

@@ -7,8 +7,8 @@ from scipy import stats
 from study.analysis.runs import Runs
 from study.claims import predictions
 from study.claims.predictions import Predictions, compare
-from study.files import CHECKOUT
-from study.records import Score
+from study.folders import CHECKOUT
+from study.scores.score import Score
 from study.sweep.spec import load
 
 ARMS = ["memory=states", "memory=final", "memory=mean", "score=additive", "scale=none", "reach=local_m window=4"]

@@ -4,8 +4,8 @@ from tiny_sweep import GRAPH
 
 from study.config import experiment_from
 from study.config.mechanisms import AXES
-from study.models.catalogue import MARKER, PAGE, markdown
 from study.models.cost import cost
+from study.publish.catalogue import MARKER, PAGE, markdown
 from study.training.batches import sizes_for
 from study.training.run import run
 
@@ -66,6 +66,6 @@ def test_a_record_holds_the_same_numbers(tmp_path):
 def test_the_page_is_what_the_code_says():
     _, found, below = PAGE.read_text(encoding="utf-8").partition(MARKER)
     assert found
-    assert below == "\n" + markdown(), "rewrite it: python -m study.models.catalogue"
+    assert below == "\n" + markdown(), "rewrite it: python -m study.publish.catalogue"
     of_start = ("logit_init", "map_rate", "bilinear_init")
     assert all(f"| `{value}` |" in below for axis in AXES if axis not in of_start for value in AXES[axis])

@@ -12,7 +12,7 @@ import study
 from study.analysis import ledger
 from study.commands import ls
 from study.errors import InputError
-from study.store import Store
+from study.store.folder import Store
 
 ROOT = Path(__file__).parents[2]
 RUNS = "grammar-recurrent-dot-4d03d1a2-s1", "grammar-recurrent-dot-b599617a-s1"

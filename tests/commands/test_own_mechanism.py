@@ -15,7 +15,7 @@ from study.__main__ import main
 from study.attention.part import Part
 from study.config import config_hash, experiment_from, plugins, scientific
 from study.config.mechanisms import SCORE
-from study.sweep.engine import job_of
+from study.engine.local import job_of
 from study.sweep.spec import load
 
 PAGE = (Path(__file__).parents[2] / "docs" / "own-data.md").read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from tiny_sweep import GRAPH
 from study.__main__ import main
 from study.analysis import rerun
 from study.config import experiment_from, experiment_id
-from study.publish import tables
+from study.store import tables
 from study.training.run import run
 from study.training.task import Task
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import study
-from study import api, files, records
+from study import api, files
 from study.__main__ import main
 from study.analysis.figures.run import draw_translations
 from study.attention import Lengths
@@ -20,7 +20,8 @@ from study.errors import InputError
 from study.models import build
 from study.models.translator import BOS, EOS
 from study.pruning.surgery import Head, remove
-from study.records import Record
+from study.store import records
+from study.store.records import Record
 from study.training.checkpoint import save_model
 from study.training.translation import align, translate, unknown
 from study.training.vocabulary import Subwords, Words, vocabulary_for

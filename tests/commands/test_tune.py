@@ -8,8 +8,8 @@ import pytest
 import search_trial
 import yaml
 
-from study.files import CHECKOUT as ROOT
-from study.sweep import engine
+from study.engine import local
+from study.folders import CHECKOUT as ROOT
 from study.sweep.search import load
 
 RATE = "training.learning_rate"
@@ -146,8 +146,8 @@ def test_the_way_of_the_page_leads_from_a_text_to_a_claim(printed, tmp_path, mon
 
 
 def test_a_search_that_lost_a_run_makes_it_alone_and_ends_in_the_same_table(file, printed, tmp_path, monkeypatch):
-    path, job_of = file({"model": None}, run_cap=2), engine.job_of
-    monkeypatch.setattr(engine, "job_of", lambda *given, **more: job_of(*given, **more, trial=search_trial.scored))
+    path, job_of = file({"model": None}, run_cap=2), local.job_of
+    monkeypatch.setattr(local, "job_of", lambda *given, **more: job_of(*given, **more, trial=search_trial.scored))
 
     def table():
         return printed("tune", path, "--runs", tmp_path / "out", "--slots", "1").splitlines()[-4:]

@@ -24,7 +24,7 @@ CHECKS = """
 import os
 from pathlib import Path
 
-from study import metrics
+from study.scores import metrics
 from study.__main__ import main
 from study.config import experiment_from, experiment_id
 from study.errors import InputError

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from study import metrics
 from study.__main__ import main
 from study.config import Experiment, config_hash, experiment_from, experiment_id, recorded
 from study.corpora import Link
 from study.corpora.corpus import checksum
 from study.corpora.parallel import Files, links, read
 from study.errors import InputError
+from study.scores import metrics
 
 REAL = Path(__file__).parent / "catalogue_cs_en"
 LANGUAGES = {"data.name": "files", "data.source": "cs", "data.target": "en"}

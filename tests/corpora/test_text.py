@@ -12,10 +12,10 @@ import pytest
 import world_text
 from processes import output_of
 
-from study import scoring
 from study.corpora.catalogue import KINDS
 from study.corpora.parallel import links, read
 from study.corpora.text import alike, remarks, tokens_of, words
+from study.scores import scoring
 from study.sweep.fields import takes
 from study.training.vocabulary import Words
 

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from study import records
 from study.commands import prune
 from study.config import config_hash, experiment_from, experiment_id
+from study.engine import lease
 from study.errors import InputError
 from study.models import build
 from study.pruning.answers import shape
@@ -16,8 +16,8 @@ from study.pruning.order import Ranking
 from study.pruning.run import Continuation, gone_by, run
 from study.pruning.surgery import Head, Mask
 from study.publish.evidence import examine
-from study.store import Store
-from study.sweep import lease
+from study.store import records
+from study.store.folder import Store
 from study.training import translation
 
 SMALL = {

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from study.errors import InputError
-from study.files import CHECKOUT as ROOT
+from study.folders import CHECKOUT as ROOT
 from study.publish import pages
 
 PUBLISHED = SimpleNamespace(root=ROOT / "results")

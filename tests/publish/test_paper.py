@@ -9,9 +9,9 @@ import pytest
 import typst
 
 from study.analysis.figures import style
-from study.files import CHECKOUT as ROOT
+from study.folders import CHECKOUT as ROOT
 from study.publish import paper
-from study.publish.results import Results
+from study.store.manifest import Results
 
 
 def test_counts_of_runs_by_hand():

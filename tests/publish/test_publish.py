@@ -9,15 +9,15 @@ import pytest
 import yaml
 from claim_cases import CLAIM
 
-from study import records
 from study.__main__ import main
+from study.analysis.report import compared
 from study.analysis.runs import Runs
 from study.claims import schema
 from study.config import config_hash, experiment_from, plugins
 from study.errors import InputError
-from study.publish import evidence, publish, tables
-from study.publish.report import compared
-from study.store import Store
+from study.publish import evidence, publish
+from study.store import records, tables
+from study.store.folder import Store
 
 
 @pytest.fixture

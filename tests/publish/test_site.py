@@ -11,11 +11,11 @@ from published_lab import part_of_results
 
 from study.__main__ import main
 from study.errors import InputError
-from study.files import CHECKOUT as ROOT
+from study.folders import CHECKOUT as ROOT
 from study.publish.site import output
 from study.publish.site.content import MAPS, Content, address, html
-from study.rows import arm_of
-from study.store import Store
+from study.store.folder import Store
+from study.store.rows import arm_of
 
 RESULTS = ROOT / "results"
 EVIL = '<img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script>{{ 7*7 }}\''

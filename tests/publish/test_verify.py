@@ -16,11 +16,11 @@ from tiny_sweep import MAP
 from study import files
 from study.config import Multi30k
 from study.errors import InputError
-from study.files import CHECKOUT as ROOT
+from study.folders import CHECKOUT as ROOT
 from study.publish import evidence
-from study.publish.results import Results, write_manifest
 from study.publish.verify import drawn, verify
-from study.store import Store
+from study.store.folder import Store
+from study.store.manifest import Results, write_manifest
 
 BESIDE = {
     "tables/tiny.csv": "arm,difference\na,10.25\n",

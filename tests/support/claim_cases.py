@@ -6,10 +6,11 @@ import yaml
 from published_lab import PROVENANCE
 from tiny_sweep import SWEEP, Tiny
 
-from study import files, records
+from study import files
 from study.analysis.runs import Runs
 from study.claims.evaluate import evaluate
 from study.claims.schema import read
+from study.store import records
 from study.sweep.spec import load
 
 FIRST = {"width": 64, "score": "dot", "reach": "global", "slots": 16, "training": True}

@@ -2,8 +2,9 @@
 
 from published_lab import record_of
 
-from study import files, records
-from study.records import Score
+from study import files
+from study.scores.score import Score
+from study.store import records
 from study.sweep.spec import load
 
 HEAD = """

@@ -10,14 +10,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from study import files, records, scoring
+from study import files
 from study.config import config_hash, plugins, recorded, scientific
 from study.corpora import load as corpus_of
-from study.files import CHECKOUT as ROOT
+from study.folders import CHECKOUT as ROOT
 from study.publish.publish import publish
-from study.publish.results import Results, write_manifest
 from study.publish.verify import verify
-from study.records import DataFacts, Provenance, Record, Resources, Score, Selection
+from study.scores import scoring
+from study.scores.score import Score
+from study.store import records
+from study.store.manifest import Results, write_manifest
+from study.store.records import DataFacts, Provenance, Record, Resources, Selection
 from study.sweep.spec import load
 
 PROVENANCE = Provenance(

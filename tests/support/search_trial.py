@@ -1,8 +1,10 @@
 """A stand-in for the training of a search: the score follows from the experiment."""
 
-from study import files, records
+from study import files
 from study.config import config_hash, recorded
-from study.records import Record, Score
+from study.scores.score import Score
+from study.store import records
+from study.store.records import Record
 
 
 def write(experiment, folder, valid, status="finished"):

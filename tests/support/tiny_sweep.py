@@ -3,13 +3,12 @@ import json
 import pytest
 from published_lab import SWEEP, TOOK, Lab, record_of
 
-from study import records
 from study.analysis.runs import Runs
 from study.corpora.probes import probe
-from study.files import CHECKOUT, write
-from study.publish import tables
-from study.records import Score
-from study.store import RUNS
+from study.files import write
+from study.folders import CHECKOUT, RUNS
+from study.scores.score import Score
+from study.store import records, tables
 from study.sweep.spec import load
 
 GRAMMAR = {

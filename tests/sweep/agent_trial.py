@@ -11,7 +11,8 @@ import types
 
 from sweep_trials import finish, note
 
-from study import files, records
+from study import files
+from study.store import records
 from study.tracking import tracker
 
 

@@ -3,7 +3,7 @@
 import sys
 from pathlib import Path
 
-from study.sweep import engine, places, resources, wandb_agents
+from study.engine import local, places, resources, wandb_agents
 from study.sweep.spec import load
 
 CLIENT = "from wandb.wandb_agent import Agent\nAgent.POLL_INTERVAL = 0.2\n" + wandb_agents.AGENT
@@ -16,5 +16,5 @@ if __name__ == "__main__":
     file, out, slots = Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3])
     spec = load(file)
     places.write(spec, out)
-    job = engine.job_of(spec, spec.cells, out, slots=slots, trial=agent_trial.local)
+    job = local.job_of(spec, spec.cells, out, slots=slots, trial=agent_trial.local)
     sys.exit(wandb_agents.run(spec, job, resources.here()))

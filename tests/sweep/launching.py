@@ -11,7 +11,8 @@ from pathlib import Path
 
 import sweep_trials
 
-from study.sweep import engine, places, ray, resources, signals
+from study import processes
+from study.engine import local, places, ray, resources
 from study.sweep.spec import load
 
 PATIENCE = sweep_trials.PATIENCE
@@ -20,8 +21,8 @@ PATIENCE = sweep_trials.PATIENCE
 def run_sweep(spec, out, slots=None, trial=sweep_trials.quick, cells=None, **policy):
     """Run a sweep here; return the status."""
     places.write(spec, out)
-    job = engine.job_of(spec, cells or spec.cells, out, slots=slots, trial=trial, **policy)
-    return engine.run(job, resources.here())
+    job = local.job_of(spec, cells or spec.cells, out, slots=slots, trial=trial, **policy)
+    return local.run(job, resources.here())
 
 
 def launch(file, out, trial, count=2, *engines):
@@ -48,10 +49,10 @@ if __name__ == "__main__":
     file, out, trial, slots, *engines = sys.argv[1:]
     spec, trial = load(Path(file)), getattr(sweep_trials, trial)
     if trial is sweep_trials.stubborn:
-        signals.GRACE = 600  # what ends before is ended by the second interrupt
+        processes.GRACE = 600  # what ends before is ended by the second interrupt
     if engines == ["ray"]:
         places.write(spec, Path(out))
-        sys.exit(ray.run(engine.job_of(spec, spec.cells, Path(out), trial=trial), ray.Options(), None))
+        sys.exit(ray.run(local.job_of(spec, spec.cells, Path(out), trial=trial), ray.Options(), None))
     code = run_sweep(spec, Path(out), int(slots), trial)
     heavy = {"torch", "wandb", "pytorch_lightning", "ray", "submitit"} & set(sys.modules)
     print("heavy:", *sorted(heavy), flush=True)

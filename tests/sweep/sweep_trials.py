@@ -11,9 +11,10 @@ from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
-from study import errors, files, records
+from study import errors, files
 from study.config import config_hash, experiment_id, recorded
 from study.errors import InputError
+from study.store import records
 
 PATIENCE = 240
 """Seconds after which something that should have happened has not: a machine may be busy."""

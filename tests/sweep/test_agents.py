@@ -16,10 +16,10 @@ from processes import parents
 from processes import until as happens
 from sweep_trials import PATIENCE, journal, quick
 
-from study import records
 from study.__main__ import main
 from study.config import recorded
-from study.sweep import engine, places, resources, wandb_agents
+from study.engine import local, places, resources, wandb_agents
+from study.store import records
 from study.sweep.spec import load
 from study.tracking import tracker, view
 
@@ -158,7 +158,7 @@ def test_a_run_that_is_stopped_in_wandb_is_not_run_again_unless_a_user_asks(file
     (stopped,) = attempts(server, cells[1])
     assert (stopped["summary"]["status"], stopped["exit"], stopped["attempts"]) == ("stopped", 143, 1)
     assert records.state(out / cells[1].id) == "started", "no failure"
-    job = engine.job_of(spec, cells, out, slots=1, trial=quick)  # the server is not asked
+    job = local.job_of(spec, cells, out, slots=1, trial=quick)  # the server is not asked
     assert wandb_agents.run(spec, job, resources.here()) == 0
     assert journal(out) == dict.fromkeys(["1 new", "2 new", cells[1].id], 1)
     assert records.state(out / cells[1].id) == "finished"

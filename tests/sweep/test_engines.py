@@ -15,10 +15,10 @@ from launching import Started, launch
 from processes import descendants, parents, until
 from sweep_trials import journal
 
-from study import records
 from study.__main__ import main
+from study.engine import local, ray, slurm
 from study.errors import InputError
-from study.sweep import engine, ray, slurm
+from study.store import records
 from study.sweep.spec import load
 
 BY_SLURM = ("--engine", "slurm", "--slurm")
@@ -34,15 +34,15 @@ def importable(monkeypatch):
 def use(monkeypatch, importable):
     """Let the command give its jobs a stand-in for training."""
     monkeypatch.setattr("study.commands.sweep._report", lambda *_: None)  # the stand-ins have no scores
-    job_of = engine.job_of
+    job_of = local.job_of
     return lambda trial: monkeypatch.setattr(
-        engine, "job_of", lambda *given, **more: job_of(*given, **more, trial=trial)
+        local, "job_of", lambda *given, **more: job_of(*given, **more, trial=trial)
     )
 
 
 def test_the_plan_of_slurm_counts_the_runs_of_a_job(file, out):
     spec = load(file(1, 2, 3, 4))
-    job = engine.job_of(spec, spec.cells, out)
+    job = local.job_of(spec, spec.cells, out)
     asked = slurm.Options.parse("--slurm", "time=10m,parallel=2,gpus=1,mem=8G")
     assert (asked.time, asked.gpus, asked.model_extra) == (10, 1, {"mem": "8G"})
     plans = [asked.plan(replace(job, slots=slots), ()) for slots in (None, 4)]
@@ -132,7 +132,7 @@ def test_a_real_slurm_makes_every_run_once_whatever_happens_to_its_jobs(node, fi
     use(sweep_trials.stoppable)
     started = Started(out)
     spec = load(path := file(1, 2, 3, 4))
-    runs, job = {cell.experiment.seed: cell.id for cell in spec.cells}, engine.job_of(spec, spec.cells, out)
+    runs, job = {cell.experiment.seed: cell.id for cell in spec.cells}, local.job_of(spec, spec.cells, out)
     folder = ["sweep", str(path), "--runs", str(out)]
     command = [*folder, *BY_SLURM, "time=30m,parallel=2,cpus=1"]
     for asked, why in (
@@ -237,4 +237,4 @@ def test_an_address_without_ray_is_refused_before_ray_waits_for_it(address, file
     pytest.importorskip("ray")
     spec = load(file(1, 2))
     with pytest.raises(InputError, match=f"--address: no Ray cluster answers at {address} "):
-        ray.run(engine.job_of(spec, spec.cells, out), ray.Options(), address)
+        ray.run(local.job_of(spec, spec.cells, out), ray.Options(), address)

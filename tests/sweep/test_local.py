@@ -23,11 +23,12 @@ from processes import descendants, parents, until
 from sweep_trials import journal
 from tiny_sweep import GRAPH
 
-from study import errors, files, records
+from study import errors, files
 from study.__main__ import main
 from study.commands import sweep
+from study.engine import lease, places
 from study.errors import InputError
-from study.sweep import lease, places
+from study.store import records
 from study.sweep.spec import load
 from study.tracking.view import PLACES, Place, place_of
 
@@ -301,8 +302,8 @@ def test_a_file_where_a_run_belongs_stops_the_call(file, out, refused):
 def test_the_rule_of_supervision_holds_for_a_command_that_an_agent_starts(tmp_path):
     """An agent's `study train` ends when the agent is killed: by SIGTERM, and if that does not help, by SIGKILL."""
     code = (
-        "import signal, time\nfrom study.sweep import signals\n"
-        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nsignals.GRACE = 1\nsignals.with_parent()\n"
+        "import signal, time\nfrom study import processes\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\nprocesses.GRACE = 1\nprocesses.with_parent()\n"
         "print('ready', flush=True)\ntime.sleep(600)\n"
     )
     (tmp_path / "child.py").write_text(code)

@@ -12,12 +12,13 @@ import sweep_trials
 from launching import run_sweep
 from published_lab import TOOK
 
-from study import files, records
+from study import files, processes
 from study.config import experiment_from
+from study.engine import local, ray, resources
+from study.engine.estimate import estimated, in_words
+from study.engine.resources import Resources, Slot
 from study.errors import InputError
-from study.sweep import engine, ray, resources
-from study.sweep.estimate import estimated, in_words
-from study.sweep.resources import Resources, Slot
+from study.store import records
 from study.sweep.spec import load
 
 PLENTY = 2**40
@@ -52,9 +53,9 @@ class Nvml(types.ModuleType):
 def machine(monkeypatch, tmp_path):
     """A machine of 12 cores with two GPUs, in no job and no cgroup with limits."""
     monkeypatch.setitem(sys.modules, "pynvml", nvml := Nvml())
-    monkeypatch.setattr(resources.os, "sched_getaffinity", lambda _: set(range(12)))
-    monkeypatch.setattr(resources, "CGROUPS", tmp_path / "cgroup")
-    monkeypatch.setattr(resources, "OWN", tmp_path / "own")
+    monkeypatch.setattr(processes.os, "sched_getaffinity", lambda _: set(range(12)))
+    monkeypatch.setattr(processes, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(processes, "OWN", tmp_path / "own")
     for name in [name for name in resources.os.environ if name.startswith(("SLURM", "CUDA"))]:
         monkeypatch.delenv(name)
     return nvml
@@ -107,7 +108,7 @@ def test_the_quota_of_a_container_counts(machine, tmp_path):
 def test_a_task_of_ray_uses_what_ray_gave_it_and_no_gpu_unless_it_was_given_one(machine, file, out, monkeypatch):
     """A task without a GPU sees none, not GPU 0."""
     spec = load(file(1, 2, device="auto"))
-    job = engine.job_of(spec, spec.cells[:1], out, slots=1, trial=sweep_trials.telling)
+    job = local.job_of(spec, spec.cells[:1], out, slots=1, trial=sweep_trials.telling)
     out.mkdir()
     (out / ray.PLACES).write_text("{}")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")

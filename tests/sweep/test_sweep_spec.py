@@ -9,7 +9,7 @@ from processes import output_of
 
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
-from study.publish.results import Results
+from study.store.manifest import Results
 from study.sweep.file import parse, tagged
 from study.sweep.spec import expand, load
 

@@ -13,10 +13,11 @@ from sweep_trials import PATIENCE, finish
 from tiny_sweep import GRAPH as SMALL
 from tiny_sweep import MAP
 
-from study import files, records
+from study import files
 from study.__main__ import main
 from study.config import experiment_from, experiment_id
 from study.pruning.run import run as prune
+from study.store import records
 from study.tracking import tracker
 from study.training.run import run as train
 from study.training.task import Task

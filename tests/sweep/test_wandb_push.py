@@ -19,10 +19,10 @@ from tiny_sweep import GRAPH as SMALL
 from study.__main__ import main
 from study.commands import wandb as verb
 from study.config import experiment_from, experiment_id
-from study.publish import tables
-from study.publish.results import write_manifest
-from study.store import Store
-from study.sweep import places
+from study.engine import places
+from study.store import tables
+from study.store.folder import Store
+from study.store.manifest import write_manifest
 from study.sweep.spec import load
 from study.tracking import push, tracker
 from study.training.run import run as train

@@ -8,9 +8,9 @@ import torch
 from processes import parents, until
 from tiny_sweep import GRAPH
 
-from study import records
 from study.config import experiment_from
 from study.errors import InputError
+from study.store import records
 from study.training import machine
 from study.training.batches import Batch, share
 from study.training.run import run

@@ -7,10 +7,11 @@ import pytest
 import torch
 from tiny_sweep import GRAPH
 
+from study import processes
 from study.__main__ import main
 from study.config import experiment_from, experiment_id
+from study.engine import lease
 from study.errors import BUSY
-from study.sweep import lease, signals
 from study.tracking.tracker import Tracker
 from study.training import machine
 from study.training.run import run
@@ -50,7 +51,7 @@ def stop(monkeypatch, folder, step, number):
     with monkeypatch.context() as patch:
         patch.setattr(Task, "on_train_batch_start", in_a_step)
         patch.setattr(Task, "validation_step", in_a_validation)
-        with signals.on_request(), pytest.raises(CODES[number]) as ended:
+        with processes.on_request(), pytest.raises(CODES[number]) as ended:
             run(EXPERIMENT, folder, lambda line: None)
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
     assert not (folder / "record.json").exists()
@@ -108,7 +109,7 @@ def test_a_stop_after_the_check_of_a_validation_is_answered_in_the_next_step(mon
         signal.raise_signal(signal.SIGTERM)
 
     monkeypatch.setattr(Checkpoint, "on_validation_end", late)
-    with signals.on_request(), pytest.raises(SystemExit) as ended:
+    with processes.on_request(), pytest.raises(SystemExit) as ended:
         run(EXPERIMENT, tmp_path, lambda line: None)
     assert ended.value.code == 143
     assert torch.load(tmp_path / "checkpoint.ckpt", weights_only=True)["global_step"] == 4

@@ -10,12 +10,12 @@ import torch
 from tiny_sweep import GRAMMAR as SMALL
 from tiny_sweep import GRAPH
 
-from study import scoring
 from study.config import experiment_from, experiment_id
 from study.corpora import load
 from study.corpora.grammar import without_pronouns
 from study.errors import InputError
-from study.store import Store
+from study.scores import scoring
+from study.store.folder import Store
 from study.training import decode, translation
 from study.training.batches import examples
 from study.training.run import run

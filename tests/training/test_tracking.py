@@ -9,9 +9,9 @@ from tiny_sweep import GRAPH
 
 from study.config import experiment_from, experiment_id, recorded
 from study.errors import INSTALL
-from study.files import CHECKOUT
-from study.records import Wandb
-from study.store import Store
+from study.folders import CHECKOUT
+from study.store.folder import Store
+from study.store.records import Wandb
 from study.sweep.spec import load
 from study.tracking import tracker, view
 from study.training.run import run as train

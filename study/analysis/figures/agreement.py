@@ -9,7 +9,7 @@ from study.analysis.figures import panels, style
 from study.analysis.labels import arm_words, interval, number
 from study.analysis.runs import Runs, primary
 from study.analysis.tables import DECIMALS
-from study.metrics import title
+from study.scores.metrics import title
 from study.sweep.spec import Spec
 
 if TYPE_CHECKING:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from study import metrics
 from study.analysis.figures import panels, style
 from study.analysis.inference import FEW, Arm, contrast
 from study.analysis.labels import setting
 from study.analysis.runs import Runs
 from study.analysis.tables import DECIMALS
+from study.scores import metrics
 from study.sweep.spec import Spec
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from study import metrics
 from study.analysis.figures import style
 from study.analysis.inference import FEW
 from study.analysis.labels import arm_words, tick
+from study.scores import metrics
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from study import attention_map
 from study.analysis.figures import style
 from study.analysis.run_text import run_line
-from study.records import Record
+from study.store.records import Record
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

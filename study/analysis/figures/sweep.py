@@ -10,12 +10,12 @@ import math
 import textwrap
 from typing import TYPE_CHECKING
 
-from study import metrics
 from study.analysis import labels
 from study.analysis.comparison import Facet
 from study.analysis.figures import panels, style
 from study.analysis.labels import arm_words
 from study.analysis.tables import DECIMALS
+from study.scores import metrics
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import pandas as pd
 from pydantic import ValidationError
 
-from study import files, metrics
+from study import files
 from study.analysis.labels import arm_words
+from study.analysis.report import compared
 from study.analysis.runs import Runs, primary
 from study.analysis.tables import as_csv
 from study.claims import schema, table
@@ -28,11 +29,11 @@ from study.claims.evaluate import evaluate
 from study.config import Experiment
 from study.corpora import Pair
 from study.errors import InputError
-from study.files import CHECKOUT
+from study.folders import CHECKOUT
 from study.publish.paper import evidence, numbers
-from study.publish.report import compared
-from study.rows import arm_of
-from study.store import ATTENTION, VALIDATIONS, sha256
+from study.scores import metrics
+from study.store.folder import ATTENTION, VALIDATIONS, sha256
+from study.store.rows import arm_of
 from study.sweep.spec import Spec, load
 
 SENTENCES = 100

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from study.errors import InputError
-from study.store import is_results
+from study.folders import is_results
 
 if TYPE_CHECKING:
     from study.analysis.comparison import Compared
@@ -50,7 +50,7 @@ def compared(spec: Spec, runs: Runs) -> Compared:
         InputError: a record cannot be used, or the runs are published and this sweep is not.
     """
     from study.analysis.comparison import compare_arms
-    from study.publish.results import Results
+    from study.store.manifest import Results
 
     if not is_results(runs.folder):
         return compare_arms(spec, runs)

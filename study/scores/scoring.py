@@ -17,8 +17,8 @@ from sacrebleu.metrics.chrf import CHRF
 
 from study.corpora.corpus import Link, Pair
 from study.corpora.text import words
-from study.metrics import LENGTHS, with_parts
-from study.records import Score
+from study.scores.metrics import LENGTHS, with_parts
+from study.scores.score import Score
 
 SMALLEST_BUCKET = 20
 """Buckets with fewer sentences are not scored: their BLEU says little."""
@@ -172,7 +172,7 @@ def score_split(
 
 
 def counts(hypotheses: Sequence[str], pairs: Sequence[Pair]) -> list[tuple[int, ...]]:
-    """Return the counts of each sentence that BLEU and exact match follow from, as `study.rows.COUNTS` names them.
+    """Return the counts of each sentence that BLEU and exact match follow from: `study.store.rows.COUNTS`.
 
     The totals of n-grams are max(0, sys_len − n + 1).
 

@@ -21,28 +21,29 @@ from typing import Any
 
 import wandb
 
-from study import files, records
+from study import files, processes
 from study.config import Experiment, account, experiment_id
 from study.config.words import label_words
+from study.engine import local, places
+from study.engine.resources import Resources, Slot
 from study.errors import InputError
-from study.sweep import engine, places, signals
+from study.store import records
 from study.sweep.file import read_file
 from study.sweep.grid import SEED, flatten, text, values_of
-from study.sweep.resources import Resources, Slot
 from study.sweep.spec import Spec, load
 from study.tracking.tracker import START, cause, mode, online, within
 from study.tracking.view import Place, place_of
 
 AGENT = """
-from study.sweep import signals
+from study import processes
 from wandb.cli.cli import cli
-signals.with_parent()
+processes.with_parent()
 cli()
 """
 """W&B's command, which ends with the process that has started it."""
 
 
-def run(spec: Spec, job: engine.Job, here: Resources) -> int:
+def run(spec: Spec, job: local.Job, here: Resources) -> int:
     """Make a whole sweep by agents, and what they leave by the local engine; return as the local engine does.
 
     Raises:
@@ -69,7 +70,7 @@ def run(spec: Spec, job: engine.Job, here: Resources) -> int:
     if stopped := len(job.tasks) - len(left):
         print(f"{stopped} runs were stopped in W&B; the same command again continues them", flush=True)
     found = replace(job, tasks=left, environment={"WANDB_MODE": "online", **of_sweep})
-    return engine.run(found, here) or int(stopped > 0)
+    return local.run(found, here) or int(stopped > 0)
 
 
 def script(spec: Spec, out: Path, layout: Sequence[Slot]) -> str:
@@ -128,7 +129,7 @@ def _drawn(tree: dict[str, Any], given: Mapping[str, Any], name: str) -> Place:
     )
 
 
-def _agents(sweep: str, job: engine.Job, here: Resources) -> int:
+def _agents(sweep: str, job: local.Job, here: Resources) -> int:
     """Start an agent for each slot, and wait until all have ended; return 130 or 143 if a signal ended it, else 0."""
     logs = job.out / "agents"
     own = {"STUDY_RUNS": str(job.out.resolve()), "WANDB_DIR": str(logs.resolve())}
@@ -136,7 +137,7 @@ def _agents(sweep: str, job: engine.Job, here: Resources) -> int:
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # has `python`
     logs.mkdir(parents=True, exist_ok=True)
     agents = []
-    with signals.noted() as asked:
+    with processes.noted() as asked:
         for number, slot in enumerate(job.layout(here)[: len(job.due())]):
             more = {"OMP_NUM_THREADS": str(slot.threads)}
             more |= {} if slot.gpu is None else {"CUDA_VISIBLE_DEVICES": slot.gpu}
@@ -151,7 +152,7 @@ def _agents(sweep: str, job: engine.Job, here: Resources) -> int:
             agents.append(started)
         print(f"{len(agents)} agents; logs in {logs}", flush=True)
         while not asked and any(one.poll() is None for one in agents):
-            time.sleep(engine.POLL)
+            time.sleep(local.POLL)
         for one in agents:
             one.kill()  # its run ends with it
             one.wait()

@@ -23,9 +23,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from study import files, records, rows
-from study.rows import COUNTS, CURVE, FILES, SCORED
-from study.store import CURVES, MAPS, RUNS, SCORES, SENTENCES, Store, by_run, damaged, sha256
+from study import files
+from study.folders import RUNS
+from study.store import records, rows
+from study.store.folder import CURVES, MAPS, SCORES, SENTENCES, Store, by_run, damaged, sha256
+from study.store.rows import COUNTS, CURVE, FILES, SCORED
 
 Tree = dict[str, Any]
 PAGES = {"compression": "zstd", "compression_level": 19, "data_page_size": 2**26, "max_rows_per_page": 2**26}

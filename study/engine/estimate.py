@@ -9,7 +9,8 @@ from typing import Any
 
 from study.config import Experiment
 from study.config.overrides import flat
-from study.store import RUNS, Store
+from study.folders import RUNS
+from study.store.folder import Store
 
 ALIKE = ["data.name", "model.family", "model.width", "model.layers", "pruning.question"]
 """Fields that decide the pace of a run. Runs with the same values are similar."""

@@ -1,6 +1,6 @@
 """Tables of all mechanisms, made from the code: values of every axis, other fields of a model, textbook arms.
 
-`python -m study.models.catalogue` writes them into docs/mechanisms.md, below the marker.
+`python -m study.publish.catalogue` writes them into docs/mechanisms.md, below the marker.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from pydantic import BaseModel
 
 from study.config import TEXTBOOK, Attention, Recurrent, Transformer
 from study.config.mechanisms import AXES, SCORE, choices
-from study.files import CHECKOUT
+from study.folders import CHECKOUT
 
 PAGE = CHECKOUT / "docs" / "mechanisms.md"
-MARKER = "<!-- Below this line, `python -m study.models.catalogue` writes the page. -->\n"
+MARKER = "<!-- Below this line, `python -m study.publish.catalogue` writes the page. -->\n"
 OWNERS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("recurrent: model.", Recurrent),
     ("transformer: model.", Transformer),

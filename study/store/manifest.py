@@ -18,9 +18,9 @@ from pydantic import Field
 
 from study import files
 from study.errors import InputError
-from study.files import CHECKOUT
-from study.records import Section
-from study.store import MANIFEST, Store, read_section, sha256
+from study.folders import CHECKOUT, MANIFEST
+from study.schema import Section
+from study.store.folder import Store, read_section, sha256
 
 PAGES = ("docs/verdicts.md",)
 """Pages that state numbers of the folder, from the folder above it."""

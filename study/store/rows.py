@@ -25,7 +25,7 @@ HYPOTHESES, NLL = ".hyp.txt", ".nll.txt"
 FILES = {HYPOTHESES: "translation", NLL: "nll"}
 """Their columns in the table of sentences."""
 COUNTS = ("source_words", "exact", "sys_len", "ref_len", "correct1", "correct2", "correct3", "correct4")
-"""Further columns, as `study.scoring.counts` computes them."""
+"""Further columns, as `study.scores.scoring.counts` computes them."""
 SCORED = ("split", "metric", "subset", "value", "n", "signature", "hypotheses", "hypotheses_sha256")
 """Fields of a score, each a column."""
 

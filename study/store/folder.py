@@ -1,7 +1,7 @@
 """Runs of a folder, working or published, found by id.
 
 A working folder has a folder for each run: `<id>/record.json`, `<id>/test.hyp.txt`, `<id>/attention.json`.
-A published folder has tables (see `study.publish.tables`), and `models/` has the trained models of some of its runs,
+A published folder has tables (see `study.store.tables`), and `models/` has the trained models of some of its runs,
 `<id>.pt` or in parts `<id>.pt.1`, `<id>.pt.2`.
 """
 
@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -17,11 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from study import files, records, rows
+from study import files
 from study.config import plugins
 from study.errors import InputError, note
-from study.records import Count, Record, Section
-from study.rows import CURVE, HYPOTHESES
+from study.folders import MANIFEST, RUNS, is_results
+from study.schema import Count, Section
+from study.store import records, rows
+from study.store.records import Record
+from study.store.rows import CURVE, HYPOTHESES
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,7 +37,7 @@ LARGEST = 2**34
 """Bytes of a model."""
 MODEL, MODELS = "model.pt", "models"
 """File of a run's trained model, and the folder of the published ones."""
-RUNS, SCORES, CURVES, MAPS, SENTENCES = "runs.parquet", "scores.parquet", "curves.parquet", "maps.parquet", "sentences"
+SCORES, CURVES, MAPS, SENTENCES = "scores.parquet", "curves.parquet", "maps.parquet", "sentences"
 """Tables of a published folder; the last is a folder with a table for each corpus."""
 REPEATED = ("id", "split", "metric", "subset", "signature", "hypotheses_sha256")
 """Columns whose values are kept once in memory."""
@@ -43,7 +45,6 @@ CORE = ("id", "corpus", "status", "sha256")
 """Columns of the table of runs that are read to find a run."""
 SCORE = ("id", "split", "metric", "subset", "value", "n")
 """Columns of the table of scores that are read for all runs."""
-MANIFEST = "manifest.json"
 
 
 class Store:
@@ -376,24 +377,6 @@ def damaged(path: Path, problem: object) -> InputError:
     """Return the error for a published table that cannot be read."""
     text = " ".join(str(problem).split())[:100]
     return InputError(f"{path}: expected a table of runs, got something else ({text}). Restore the file.")
-
-
-def is_results(folder: Path) -> bool:
-    """Return True if this is a folder of published results rather than of runs."""
-    return (folder / MANIFEST).is_file() or (folder / RUNS).is_file()
-
-
-def runs_folder(given: str | Path | None = None) -> Path:
-    """Return the folder of the runs: the one given, else $STUDY_RUNS, else runs.
-
-    Raises:
-        InputError: it is no name of a folder.
-    """
-    name, text = ("--runs", given) if given is not None else ("STUDY_RUNS", os.environ.get("STUDY_RUNS") or "runs")
-    try:
-        return files.local(str(text))
-    except ValueError as problem:
-        raise InputError(f"{name}: {problem}.") from None
 
 
 class AttentionMap(BaseModel):

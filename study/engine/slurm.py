@@ -15,9 +15,9 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, ConfigDict, Field
 
+from study.engine import local, resources
+from study.engine.resources import PER_GPU, Asked, Plan, plural
 from study.errors import InputError
-from study.sweep import engine, resources
-from study.sweep.resources import PER_GPU, Asked, Plan, plural
 
 FOLDER = "slurm"
 """Folder, beside those of the runs, of the scripts and logs of jobs."""
@@ -52,7 +52,7 @@ class Options(Asked):
     cpus: Annotated[int | None, Field(ge=1)] = None
     parallel: Annotated[int, Field(ge=1)] = 16
 
-    def plan(self, job: engine.Job, command: Sequence[str]) -> Plan:
+    def plan(self, job: local.Job, command: Sequence[str]) -> Plan:
         """Return the jobs that make runs, and a script for sbatch, of which all jobs share the runs of `command`."""
         count = min(self.parallel, len(job.tasks))
         each = job.slots or max(self.gpus * PER_GPU, self.cpus or 1)
@@ -69,7 +69,7 @@ class Options(Asked):
 class Runs:
     """The function of a job. submitit calls `checkpoint` to learn what is to be run when the job is queued again."""
 
-    def __call__(self, job: engine.Job) -> int:
+    def __call__(self, job: local.Job) -> int:
         """Make the runs. Before the time limit, and on preemption, end them and queue again.
 
         submitit queues a job again from within the handler of a signal. Here the signal ends the local engine first,
@@ -83,19 +83,19 @@ class Runs:
 
         if callable(requeue):
             signal.signal(signal.SIGUSR2, stop)
-        code = engine.run(job, resources.here())
+        code = local.run(job, resources.here())
         # SIGTERM alone comes before the kill of a preemption, after which SLURM itself queues the job again; or it
         # comes with `scancel`, after which the job is over.
         if code > 128 and callable(requeue) and (asked.is_set() or asked.wait(PATIENCE)):
             requeue(signal.SIGUSR2, None)
         return code
 
-    def checkpoint(self, job: engine.Job) -> Any:
+    def checkpoint(self, job: local.Job) -> Any:
         """Return what is to be run again: the same, since what is done is on disk."""
         return importlib.import_module("submitit").helpers.DelayedSubmission(self, job)
 
 
-def run(todo: engine.Job, options: Options) -> int:
+def run(todo: local.Job, options: Options) -> int:
     """Submit the runs of a job as one array of `parallel` jobs, unless jobs of this sweep and folder wait or run.
 
     Raises:
@@ -131,7 +131,7 @@ def run(todo: engine.Job, options: Options) -> int:
     return 0
 
 
-def waiting(job: engine.Job) -> bool:
+def waiting(job: local.Job) -> bool:
     """Return True if jobs of this sweep and folder wait or run, as squeue lists them; False if it does not answer."""
     command = ["squeue", "--me", "--noheader", "--format=%k"]
     try:
@@ -140,6 +140,6 @@ def waiting(job: engine.Job) -> bool:
         return False
 
 
-def _comment(job: engine.Job) -> str:
+def _comment(job: local.Job) -> str:
     """Return the comment by which squeue tells whose a job is."""
     return f"{job.name} in {job.out.resolve()}"

@@ -18,12 +18,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import Field, ValidationError, field_validator
 
 from study import files
 from study.config import plugins
 from study.config.overrides import flat
 from study.errors import InputError
+from study.schema import Count, Identifier, Section
+from study.scores.score import Score
 
 SCHEMA_VERSION = 2
 LARGEST = 2**26
@@ -39,17 +41,8 @@ DONE = ("finished", "diverged", "unreadable")
 NUMBERS = re.compile(r"\[(?:\n +(?:-?\d[\d.e+-]*|null),?)+\n +\]")
 """A list of numbers and nulls in indented JSON. No string holds a line break there."""
 
-Count = Annotated[int, Field(ge=0)]
 Amount = Annotated[float, Field(ge=0, le=1e15)]
-Name = Annotated[str, Field(pattern=r"^[a-z0-9_]+$")]
-Split = Annotated[str, Field(pattern=f"^{files.SPLIT.pattern}$")]
 Time = Annotated[str, Field(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|\+00:00)$")]
-
-
-class Section(BaseModel):
-    """Immutable, unknown keys refused, no NaN."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class DataFacts(Section):
@@ -114,33 +107,9 @@ class Selection(Section):
         value: what the rule compared, at that step.
     """
 
-    rule: Name
+    rule: Identifier
     step: Count
     value: float | None
-
-
-class Score(Section):
-    """One number on one split.
-
-    Attributes:
-        split: of the corpus; valid is validation.
-        metric: which score; see `study.metrics`.
-        value: in units of the metric; None where the model cannot read a pair of the split.
-        n: sentences, or tokens (perplexity) or minimal pairs (contrast).
-        subset: a part of the split, by words of the source (`length 4-7`), or of the model, by heads; None: the whole.
-        signature: how it was computed, scorer and version included.
-        hypotheses: the file of translations that was scored, beside the record; None: none was.
-        hypotheses_sha256: its SHA-256.
-    """
-
-    split: Split
-    metric: Name
-    value: float | None
-    n: Count
-    subset: str | None = None
-    signature: str | None = None
-    hypotheses: str | None = None
-    hypotheses_sha256: str | None = None
 
 
 class Call(Section):
@@ -188,7 +157,7 @@ class Provenance(Section):
     packages: dict[str, str]
     device: str
     device_count: Count
-    precision: Name
+    precision: Identifier
     deterministic: bool
     started_utc: Time
     threads: Count | None = Field(None, exclude_if=lambda threads: not threads)

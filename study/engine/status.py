@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from study import records
-from study.store import Store
-from study.sweep import lease
+from study.engine import lease
+from study.store import records
+from study.store.folder import Store
 from study.sweep.spec import Cell, Spec
 
 STATES = ("finished", "diverged", "failed", "running", "interrupted", "not started", "unreadable", "inapplicable")

@@ -7,26 +7,22 @@ torch and without CUDA: a launcher that had touched CUDA could not fork trials.
 from __future__ import annotations
 
 import importlib
-import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import NamedTuple, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from study.config import Experiment
 from study.errors import InputError
+from study.processes import PER_RUN, processor
 from study.sweep.file import refusal
 
 PER_GPU = 8
 """Small models leave most of a GPU idle: at most so many runs share one, unless each takes several. An assumption."""
 ON_GPU = 2**31
 """Memory of a GPU that a run gets at least, in bytes. An assumption: it was never measured on a GPU."""
-PER_RUN = 2**29
-"""Memory of a run beside the GPU, in bytes. A small model was measured at .45 GB."""
-CGROUPS, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 class Slot(NamedTuple):
@@ -128,40 +124,6 @@ def here() -> Resources:
     if "SLURM_JOB_ID" in os.environ and not named:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a job without GPUs, and what it starts, sees none of the node's
     return Resources(*processor(), visible())
-
-
-def processor() -> tuple[int, str, float]:
-    """Return cores, what sets their number, and memory: the least of affinity, cgroup and SLURM job."""
-    quota, memory = _cgroup()
-    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    limits: dict[str, float] = {"this machine": affinity, "its cgroup": max(quota, 1)}
-    if "SLURM_JOB_ID" in os.environ:
-        cores = int(os.environ.get("SLURM_CPUS_PER_TASK") or os.environ.get("SLURM_CPUS_ON_NODE") or affinity)
-        limits["SLURM"] = cores
-        node, core = (float(os.environ.get(f"SLURM_MEM_PER_{part}") or 0) for part in ("NODE", "CPU"))
-        memory = min(memory, (node or core * cores or math.inf) * 2**20)  # --mem=0 asks for all memory of a node
-    limit = min(limits, key=lambda name: limits[name])
-    return int(limits[limit]), limit, memory
-
-
-def _cgroup() -> tuple[float, float]:
-    """Return the cores and the bytes that cgroups (version 2), and the machine, leave to this process."""
-    cores = math.inf
-    memory: float = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**40
-    inner = CGROUPS / "".join(_words(OWN)).rpartition("::")[2].lstrip("/")
-    for folder in (inner, *inner.parents):
-        quota = _words(folder / "cpu.max")
-        if quota and quota[0] != "max":
-            cores = min(cores, int(quota[0]) / int(quota[1]))
-        memory = min(memory, *(int(most) for most in _words(folder / "memory.max") if most != "max"), math.inf)
-    return cores, memory
-
-
-def _words(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8").split()
-    except OSError:
-        return []
 
 
 def visible() -> dict[str, int]:

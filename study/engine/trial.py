@@ -16,10 +16,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
 
-from study import files, records
+from study import files, processes
 from study.config import Experiment, account, config_hash, plugins, recorded
+from study.engine import lease
 from study.errors import BUSY, InputError, lacking
-from study.sweep import lease, signals
+from study.store import records
 
 Trial = Callable[[Experiment, Path], object]
 
@@ -109,8 +110,8 @@ def main(
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the launcher to answer
     with suppress(OSError):
         os.setpgid(0, 0)  # what a trial starts can be ended with it
-    signals.with_parent()
-    with signals.on_request() as asked:
+    processes.with_parent()
+    with processes.on_request() as asked:
         try:
             held = lease.acquire(folder)
         except InputError:

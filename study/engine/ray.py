@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
+from study.engine import local, resources
+from study.engine.resources import Asked, Plan, plural
 from study.errors import InputError, lacking
-from study.sweep import engine, resources
-from study.sweep.resources import Asked, Plan, plural
-from study.sweep.signals import noted
+from study.processes import noted
 from study.tracking.view import PLACES
 
 RETRIES = 5
@@ -30,7 +30,7 @@ class Options(Asked):
     cpus: Annotated[float, Field(ge=0, le=10**6)] = 1.0
     gpus: Annotated[float, Field(ge=0, le=10**6)] = 0.0
 
-    def plan(self, job: engine.Job, commands: Sequence[str]) -> Plan:
+    def plan(self, job: local.Job, commands: Sequence[str]) -> Plan:
         """Return the tasks that make runs, and lines that submit the command of each to the cluster of RAY_ADDRESS."""
         each = f"{self.cpus:g} CPU and {self.gpus:g} GPU"
         words = f"Ray: {plural(len(job.tasks), 'task')}, each {each}, up to {RETRIES} restarts"
@@ -40,7 +40,7 @@ class Options(Asked):
         return Plan(words, script, max(at_once, 1), self.cpus, self.gpus)
 
 
-def run(job: engine.Job, options: Options, address: str | None) -> int:
+def run(job: local.Job, options: Options, address: str | None) -> int:
     """Make each run of a job as a task; return 0, 1 if some have no record, 130 or 143 if a signal ended it.
 
     A worker or a node that is lost costs the runs under way there: Ray starts their tasks elsewhere, and each continues
@@ -59,7 +59,7 @@ def run(job: engine.Job, options: Options, address: str | None) -> int:
             left = {task.remote(replace(job, out=out, slots=1, tasks=(one,)), options): one for one in job.tasks}
             print(f"{job.name}: {options.plan(job, ()).words}", flush=True)
             while left and not asked:
-                for done in ray.wait(list(left), timeout=engine.POLL)[0]:
+                for done in ray.wait(list(left), timeout=local.POLL)[0]:
                     one = left.pop(done)
                     try:
                         how = "ended" if ray.get(done) == 0 else "failed"
@@ -76,7 +76,7 @@ def run(job: engine.Job, options: Options, address: str | None) -> int:
     return int(bool(missing))
 
 
-def make(job: engine.Job, options: Options) -> int:
+def make(job: local.Job, options: Options) -> int:
     """Make one run in a worker, with what Ray gave the task.
 
     Raises:
@@ -87,7 +87,7 @@ def make(job: engine.Job, options: Options) -> int:
     if not options.gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     here = resources.here()
-    return engine.run(job, here._replace(cores=min(here.cores, max(int(options.cpus), 1)), limit="Ray"))
+    return local.run(job, here._replace(cores=min(here.cores, max(int(options.cpus), 1)), limit="Ray"))
 
 
 def _connected(address: str | None) -> Any:

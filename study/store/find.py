@@ -14,8 +14,8 @@ import difflib
 from pathlib import Path
 
 from study.errors import InputError
-from study.files import CHECKOUT, SWEEPS
-from study.store import Store, is_results
+from study.folders import is_results, published, sweep_file, sweeps_of
+from study.store.folder import Store
 
 RUN = (
     "a run: its folder, its id, a unique part of the id, SWEEP/NUMBER such as quickstart/2, or last (the newest in the "
@@ -23,46 +23,6 @@ RUN = (
 )
 """Help of RUN, the same for every verb."""
 LISTED = 4
-
-
-def published() -> Path:
-    """Return the folder of published results: that of the working directory, else that of this package's checkout."""
-    here = Path("results")
-    return here if is_results(here) else CHECKOUT / "results"
-
-
-def results_folder(option: str = "--runs") -> Path:
-    """Return the folder of published results.
-
-    Raises:
-        InputError: there is none; `option` names one.
-    """
-    if not (folder := published()).is_dir():
-        raise InputError(
-            "results: expected published results, got none here. A checkout of the study has them: name its folder "
-            f"results with {option}, in Python with runs."
-        )
-    return folder
-
-
-def sweeps_folder() -> Path:
-    """Return the folder of sweep files: that of the working directory, else that of this study."""
-    return Path("sweeps") if Path("sweeps").is_dir() else SWEEPS
-
-
-def sweep_file(name: str | Path) -> Path:
-    """Return the sweep file of a path, or of the name of a sweep in the folder `sweeps` here or of this study."""
-    given = Path(name)
-    if not given.is_file() and str(given.parent) in (".", "sweeps"):
-        places = [folder / end for folder in (Path("sweeps"), SWEEPS) for end in (f"{given.name}.yaml", given.name)]
-        return next(filter(Path.is_file, places), given)
-    return given
-
-
-def sweeps_of(folder: Path) -> Path:
-    """Return the folder of sweep files: beside a folder of runs, in the working directory, or those of this study."""
-    beside = folder.resolve().parent / "sweeps"
-    return beside if beside.is_dir() else sweeps_folder()
 
 
 def stores(runs: Path) -> list[Store]:

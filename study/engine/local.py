@@ -21,17 +21,18 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-from study import records
+from study import processes
 from study.config import Experiment, plugins, scientific
 from study.config.experiment import threads_for
+from study.engine import lease
+from study.engine.estimate import clock
+from study.engine.resources import Plan, Resources, Slot
+from study.engine.trial import WRONG, Trial, due, main, train, write_failure
 from study.errors import BUSY, LOST, InputError, ending, lacking
-from study.metrics import decimals
-from study.store import Store
-from study.sweep import lease, signals
-from study.sweep.estimate import clock
-from study.sweep.resources import Plan, Resources, Slot
+from study.scores.metrics import decimals
+from study.store import records
+from study.store.folder import Store
 from study.sweep.spec import Cell, Spec
-from study.sweep.trial import WRONG, Trial, due, main, train, write_failure
 
 POLL = 0.5
 """Seconds between two looks at what happens."""
@@ -132,7 +133,7 @@ def run(job: Job, here: Resources) -> int:
     layout = job.layout(here)
     how = f"{here.describe(layout)}, in {job.out}; steps in log.txt of a run"
     print(f"{job.name}: {len(todo)} of {len(job.tasks)} runs to do, {how}", flush=True)
-    with signals.noted() as asked:
+    with processes.noted() as asked:
         return Launcher(job, todo, layout, asked).run()
 
 
@@ -314,7 +315,7 @@ class Launcher:
         """End the trials: asked first, killed after a while or at the second interrupt. They can be resumed."""
         for one in self.started.values():
             one.end(signal.SIGTERM)
-        deadline = time.monotonic() + signals.GRACE
+        deadline = time.monotonic() + processes.GRACE
         while any(one.process.is_alive() for one in self.started.values()):
             if len(self.asked) > 1 or time.monotonic() > deadline:
                 break
@@ -345,7 +346,7 @@ def spawn(trial: Trial, arguments: tuple[Any, ...], threads: int) -> tuple[BaseP
     unset = {name: value for name, value in settings.items() if name not in os.environ}
     blocked = (signal.SIGINT, signal.SIGUSR2)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([*(PRELOAD if trial is train else (trial.__module__,)), "study.sweep.trial"])
+    context.set_forkserver_preload([*(PRELOAD if trial is train else (trial.__module__,)), "study.engine.trial"])
     os.environ.update(unset)
     if len(os.fsencode(tempfile.gettempdir())) > SOCKET:
         tempfile.tempdir = "/tmp"

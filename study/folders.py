@@ -1,0 +1,74 @@
+"""Folders of the study: its checkout, sweep files, runs, and published results."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from study.errors import InputError
+from study.files import local
+
+CHECKOUT = Path(__file__).parents[1]
+"""Folder above the package: the checkout, whose `results`, `sweeps` and `docs` a wheel does not have."""
+SWEEPS = Path(__file__).with_name("sweeps")
+"""Sweep files of this study: in a checkout a link to its folder `sweeps`."""
+MANIFEST, RUNS = "manifest.json", "runs.parquet"
+"""Files of a published folder by which it is known."""
+
+
+def is_results(folder: Path) -> bool:
+    """Return True if this is a folder of published results rather than of runs."""
+    return (folder / MANIFEST).is_file() or (folder / RUNS).is_file()
+
+
+def runs_folder(given: str | Path | None = None) -> Path:
+    """Return the folder of the runs: the one given, else $STUDY_RUNS, else runs.
+
+    Raises:
+        InputError: it is no name of a folder.
+    """
+    name, text = ("--runs", given) if given is not None else ("STUDY_RUNS", os.environ.get("STUDY_RUNS") or "runs")
+    try:
+        return local(str(text))
+    except ValueError as problem:
+        raise InputError(f"{name}: {problem}.") from None
+
+
+def published() -> Path:
+    """Return the folder of published results: that of the working directory, else that of this package's checkout."""
+    here = Path("results")
+    return here if is_results(here) else CHECKOUT / "results"
+
+
+def results_folder(option: str = "--runs") -> Path:
+    """Return the folder of published results.
+
+    Raises:
+        InputError: there is none; `option` names one.
+    """
+    if not (folder := published()).is_dir():
+        raise InputError(
+            "results: expected published results, got none here. A checkout of the study has them: name its folder "
+            f"results with {option}, in Python with runs."
+        )
+    return folder
+
+
+def sweeps_folder() -> Path:
+    """Return the folder of sweep files: that of the working directory, else that of this study."""
+    return Path("sweeps") if Path("sweeps").is_dir() else SWEEPS
+
+
+def sweep_file(name: str | Path) -> Path:
+    """Return the sweep file of a path, or of the name of a sweep in the folder `sweeps` here or of this study."""
+    given = Path(name)
+    if not given.is_file() and str(given.parent) in (".", "sweeps"):
+        places = [folder / end for folder in (Path("sweeps"), SWEEPS) for end in (f"{given.name}.yaml", given.name)]
+        return next(filter(Path.is_file, places), given)
+    return given
+
+
+def sweeps_of(folder: Path) -> Path:
+    """Return the folder of sweep files: beside a folder of runs, in the working directory, or those of this study."""
+    beside = folder.resolve().parent / "sweeps"
+    return beside if beside.is_dir() else sweeps_folder()

@@ -1,0 +1,1 @@
+"""Scores of translations: the table of all scores, and how each is computed from sentences."""
