@@ -50,10 +50,10 @@ def multiply(copy: Path, times: int) -> int:
     results = Results(copy / "results")
     step = max(map(seed_of, results.store.ids())) + 1
     for name in BY_RUN:
-        path = results.root / f"{name}.parquet"
+        path = results.root / name / "0001.parquet"
         table = pq.read_table(path)
         pq.write_table(pa.concat_tables([_moved(table, k * step) for k in range(times)]), path, compression="zstd")
-    for path in (results.root / "sentences").glob("*.parquet"):
+    for path in (results.root / "sentences").glob("*/*.parquet"):
         whole = pq.read_table(path)
         with pq.ParquetWriter(path, whole.schema, compression="zstd") as writer:
             for split in sorted(whole["split"].unique().to_pylist()):

@@ -238,7 +238,10 @@ def read_parquet(
             names = found.schema.to_arrow_schema().names
             if not {*(columns or ())} <= {*names}:
                 raise ValueError(f"columns {', '.join(names)}")
-            opened = parquet.ParquetFile(content, metadata=found, read_dictionary=[n for n in repeated if n in names])
+            dictionaries = [name for name in repeated if name in names]
+            opened = parquet.ParquetFile(
+                content, metadata=found, read_dictionary=dictionaries, page_checksum_verification=True
+            )
             # The first row says so, not the statistics: pyarrow ends the process where those are damaged.
             first = [opened.iter_batches(1, [i], names[:1], use_threads=False) for i in range(found.num_row_groups)]
             begins = [[one.column(0).to_pylist() for one in islice(rows, split is not None)] for rows in first]

@@ -12,13 +12,13 @@ CHECKOUT = Path(__file__).parents[1]
 """Folder above the package: the checkout, whose `results`, `sweeps` and `docs` a wheel does not have."""
 SWEEPS = Path(__file__).with_name("sweeps")
 """Sweep files of this study: in a checkout a link to its folder `sweeps`."""
-MANIFEST, RUNS = "manifest.json", "runs.parquet"
-"""Files of a published folder by which it is known."""
+MANIFEST, RUNS = "manifest.json", "runs"
+"""A file and a folder of tables by which a published folder is known."""
 
 
 def is_results(folder: Path) -> bool:
     """Return True if this is a folder of published results rather than of runs."""
-    return (folder / MANIFEST).is_file() or (folder / RUNS).is_file()
+    return (folder / MANIFEST).is_file() or any((folder / RUNS).glob("*.parquet"))
 
 
 def runs_folder(given: str | Path | None = None) -> Path:

@@ -279,14 +279,13 @@ class Study:
         self.root, self.sweeps, self.metrics, self.without = root, {}, {}, {}
         self.reset(tables)
         results = root / "results"
-        columns = ["id", "record", "sweeps"]
         made, members = {}, {}
-        for row in pq.read_table(results / "runs.parquet", columns=columns).to_pylist():
+        for row in pq.read_table(results / "runs", columns=["id", "record"]).to_pylist():
             made[row["id"]] = json.loads(row["record"]) | {"scores": []}
-            for name in row["sweeps"]:
-                members.setdefault(name, set()).add(row["id"])
+        for row in pq.read_table(results / "arms").to_pylist():
+            members.setdefault(row["sweep"], set()).add(row["id"])
         columns = ["id", "split", "metric", "subset", "value", "n"]
-        for row in pq.read_table(results / "scores.parquet", columns=columns).to_pylist():
+        for row in pq.read_table(results / "scores", columns=columns).to_pylist():
             made[row.pop("id")]["scores"].append(row)
         for sweep, told in json.loads((results / "manifest.json").read_text(encoding="utf-8"))["sweeps"].items():
             self.metrics[sweep] = told["metric"]
@@ -303,7 +302,7 @@ class Study:
         A reference is what some model translated exactly. One sentence of 3,000 has none; a translation stands for it.
         """
         if (corpus, split) not in self.texts:
-            path = self.root / "results" / "sentences" / f"{corpus}.parquet"
+            path = self.root / "results" / "sentences" / corpus
             columns = ["sentence", "id", "translation", "nll", "exact", *COUNTED]
             table = pq.read_table(path, columns=columns, filters=[("split", "==", split)]).to_pandas()
             data = {name: str(self.records[name]["data"]["files"]) for name in table["id"].unique()}

@@ -30,7 +30,7 @@ DOORS = {  # all may import files, which helps to read and write
     "tracking": "attention_map lettering config store scores corpora schema errors",
     "training": "attention_map tracking models attention config store scores folders corpora errors",
     "pruning": "training models attention config store scores corpora errors",
-    "engine": "pruning tracking sweep scores store processes config folders errors",  # pruning by name, when a trial starts
+    "engine": "pruning tracking sweep scores store processes config folders errors",  # pruning by name
     # Those who stand on both
     "api": "engine training models publish claims analysis sweep store scores folders processes attention_map "
     "config errors",

@@ -4,6 +4,7 @@ import hashlib
 import json
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from tiny_sweep import MAP
 
@@ -82,17 +83,18 @@ def test_runs_are_found_by_id(kind, working, request):
 def test_frames_of_working_and_published_runs_agree(published, working):
     for frame in ("scores", "curves"):
         ours, theirs = getattr(published, frame), getattr(working, frame)
+        ours = ours.astype({"id": str}).sort_values("id", kind="stable")  # parts stand as they were published
         assert ours.astype(object).where(ours.notna(), None).values.tolist() == (
             theirs.astype(object).where(theirs.notna(), None).values.tolist()
         )
     for name in ("id", "arm", "seed", "training.steps", "config_hash"):
         assert published.runs[name].tolist() == working.runs[name].tolist()
-    assert [list(labels) for labels in published.runs.labels] == [[f"arm of {record(1).id}"], []]
+    assert [list(labels) for labels in published.runs.labels] == [[f"arm of {record(n).id}"] for n in (1, 2)]
 
 
 @pytest.mark.parametrize("history", [HISTORY, [{"step": 1, "heads": [[0.5]]}], [{"step": 1, "tokens": 1.5}], []])
 def test_all_files_of_a_run_come_back_as_they_were_written(published, history):
-    """Whole numbers, null, nested sections, a list: what columns cannot hold stays in the JSON."""
+    """Whole numbers, null, nested sections, a list."""
     one = record(3, history=history, scores=[Score(split="test", metric="bleu", value=1.0, n=2)])
     curve = b'{"step": 20, "train/loss": 2.5, "train/lr": 0.001}\n{"step": 40, "train/loss": 2.25, "train/lr": 0.002}\n'
     maps = b'{"step": 4, "weights": [[1.0]]}\n{"step": 8, "weights": [[0.5]]}\n'
@@ -103,14 +105,14 @@ def test_all_files_of_a_run_come_back_as_they_were_written(published, history):
     assert store.text(one.id) == records.dumps(one)
     assert {name: store.content(one.id, name) for name in files} == files
     assert store.counts(one.id, "test") == [(2, 1, 3, 3, 3, 2, 1, 0)]
-    assert store.frame("maps.parquet", ["id", "file", "step"]).query("id == @one.id").step.tolist() == [4, 8]
+    assert store.frame("maps", ["id", "file", "step"]).query("id == @one.id").step.tolist() == [4, 8]
     assert store.curves.query("name == 'train/loss'").value.tolist() == [2.5, 2.25]
 
 
 def test_published_records_and_files_are_those_that_runs_wrote():
     """Records have their SHA-256, one of each sweep; so have the translations and NLL of some runs of each corpus."""
     store = Store(Path(__file__).parents[1] / "results")
-    runs = store.frame("runs.parquet", ["id", "sweeps", "corpus", "sha256"])
+    runs = store.runs
     assert len(runs) >= 1688
     some = runs.groupby(runs["sweeps"].map(" ".join)).head(1).itertuples()
     assert [one.id for one in some if sha(store.text(one.id).encode()) != one.sha256] == []
@@ -131,3 +133,34 @@ def test_what_a_stranger_may_write_beside_a_record(working):
     with pytest.raises(InputError, match=r"test\.hyp\.txt: expected UTF-8"):
         working.hypotheses(name, "test")
     assert working.state("started-s1") == "started"
+
+
+def test_a_publication_adds_parts_and_rewrites_none(published):
+    """Results only grow; a part without its runs, as an interrupted call leaves it, does not count and is replaced."""
+    before = {path: path.read_bytes() for path in published.folder.rglob("*.parquet")}
+    assert {path.name for path in before} == {"0001.parquet", "0002.parquet"}
+    files.write(published.folder / "scores" / "0003.parquet", (published.folder / "scores/0001.parquet").read_bytes())
+    left = Store(published.folder)
+    assert left.scores["id"].value_counts().to_dict() == {record(1).id: 2, record(2).id: 2}
+    new = record(3, scores=[Score(split="test", metric="bleu", value=1.0, n=2)])
+    run = tables.NewRun(json.loads(records.dumps(new)), {"test.hyp.txt": b"a\n"}, {})
+    tables.add(published.folder, [run], {"two": {new.id: "new", record(1).id: "old"}})
+    assert {path: path.read_bytes() for path in before} == before
+    store = Store(published.folder)
+    assert store.scores["id"].value_counts().to_dict() == {record(1).id: 2, record(2).id: 2, new.id: 1}
+    assert [list(sweeps) for sweeps in store.runs.sweeps] == [["one", "two"], ["one"], ["two"]]
+    read = pd.read_parquet(published.folder / "runs")
+    assert [sha(text.encode()) for text in read.record] == read.sha256.tolist()
+    assert len(pd.read_parquet(published.folder / "sentences" / "grammar")) == 7
+    tables.add(published.folder, [run], {"two": {new.id: "new"}})  # all is there: nothing is written
+    assert len([*published.folder.rglob("*.parquet")]) == len(before) + 6
+
+
+def test_a_damaged_page_is_refused(published):
+    path = published.folder / "runs" / "0001.parquet"
+    content = bytearray(path.read_bytes())
+    place = content.find(b"\x28\xb5\x2f\xfd") + 12  # in the first compressed page
+    content[place] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"0001.parquet: expected a Parquet file of the study"):
+        Store(published.folder).runs  # noqa: B018

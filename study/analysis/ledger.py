@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from study.analysis.condition import evaluate
 from study.config.overrides import flat
 from study.errors import InputError
-from study.folders import RUNS
 from study.scores.metrics import METRICS
 from study.store import rows
 from study.store.folder import MODELS, Store
@@ -48,10 +47,11 @@ def table(
 
     parts: list[pd.DataFrame] = []
     for store in stores:
-        some = store.published and fields and ["id", "started_utc", "sweeps", *fields]
-        found = store.frame(RUNS, some) if some else store.runs
+        found = store.runs
         if found.empty:
             continue
+        if fields:
+            found = found.reindex(columns=["id", "started_utc", "sweeps", *fields])
         own = pc.field("subset").is_null() & pc.field("metric").cast("string").isin(list(metrics))
         scores = store.score_table.filter(own).select(["id", "split", "metric", "value"]).to_pandas()
         scores["metric"] = scores["split"].astype(str) + "/" + scores["metric"].astype(str)

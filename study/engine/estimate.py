@@ -9,7 +9,6 @@ from typing import Any
 
 from study.config import Experiment
 from study.config.overrides import flat
-from study.folders import RUNS
 from study.store.folder import Store
 
 ALIKE = ["data.name", "model.family", "model.width", "model.layers", "pruning.question"]
@@ -31,7 +30,7 @@ def estimated(experiments: Iterable[Experiment], *folders: Path) -> list[float |
     columns, pace = ["status", "wall_seconds", *ALIKE, *WORK], dict[tuple[Any, ...], float]()
     for folder in filter(Path.is_dir, folders):
         store = Store(folder)
-        frame = store.frame(RUNS, columns) if store.published else store.runs.reindex(columns=columns)
+        frame = store.runs.reindex(columns=columns)
         frame = frame[(frame["status"] == "finished") & (frame["wall_seconds"] > 0) & frame[WORK[0]].notna()]
         pruned = frame[ALIKE[-1]].astype(object).fillna("")
         frame = frame.assign(pace=frame["wall_seconds"] / frame[WORK].astype(float).prod(axis=1), **{ALIKE[-1]: pruned})

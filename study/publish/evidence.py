@@ -33,7 +33,7 @@ from study.scores.scoring import counts, score_nll, score_split
 from study.store import records
 from study.store.folder import VALIDATIONS, Store, sha256
 from study.store.records import Record
-from study.store.rows import HYPOTHESES, NLL
+from study.store.rows import CURVE_PREFIX, HYPOTHESES, NLL, curve_rows, score_rows
 
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 """Errors of equations, since numbers in records are rounded to 6 significant digits."""
@@ -108,6 +108,7 @@ def _facts(store: Store, identity: str) -> Iterator[tuple[str, Any, Any]]:
         yield "selection.step is a step of history", True, not steps or record.selection.step in steps
     if store.published:
         yield "sha256", store.facts[identity]["sha256"], sha256(text.encode())
+        yield from _tabled(store, identity)
     elif text != records.canonical(json.loads(text)):
         yield "text", "the one that a run writes", "another (order, blanks or a field twice)"
     if not store.published:
@@ -138,6 +139,15 @@ def _facts(store: Store, identity: str) -> Iterator[tuple[str, Any, Any]]:
         yield f"per_sentence.{name}", digest, sha256(content)
         values = [float(line) for line in content.decode().splitlines()]
         yield from _apart(_means(store, identity, name.removesuffix(NLL), values, corpus, experiment.data))
+
+
+def _tabled(store: Store, identity: str) -> Iterator[tuple[str, Any, Any]]:
+    """Yield the scores and the validations of a record, and what the tables have of them."""
+    tree, told = store.tree(identity), "those of the record"
+    stored = [row for row in store.score_rows(identity) if not row["added"]]
+    yield "table of scores", told, told if stored == score_rows(tree) else "others"
+    points = [row for row in store.curve_rows(identity) if not row["name"].startswith(CURVE_PREFIX)]
+    yield "table of curves", told, told if points == list(curve_rows(tree)) else "others"
 
 
 def _rescored(store: Store, identity: str, split: str, corpus: Corpus, data: Data) -> Iterator[tuple[str, Any, Any]]:

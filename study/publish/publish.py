@@ -1,7 +1,7 @@
 """Publishing: checks of a sweep's runs, then copies from `runs/` to `results/`.
 
-Everything is checked before the first file is written. Tables are replaced as wholes, that of the runs after those of
-their translations and scores, and the manifest last, so that a call that was interrupted is completed by the next one.
+Everything is checked before the first file is written. Tables get a further part each, that of the runs after those of
+their translations and scores, and the manifest is last, so that the next call completes one that was interrupted.
 A published run is never changed: the same record is passed over, another one is refused.
 
 Which commits may have made the runs: clean ones that HEAD contains, so that the code of every run can be checked out
@@ -30,7 +30,7 @@ from study.errors import InputError
 from study.publish.evidence import corpus_of, examine_all, hypothesis_files
 from study.scores import scoring
 from study.store import tables
-from study.store.folder import ATTENTION, SENTENCES, VALIDATIONS, Store
+from study.store.folder import ATTENTION, VALIDATIONS, Store
 from study.store.manifest import Code, Partial, PublishedSweep, Results, write_manifest
 from study.store.records import Record
 from study.store.rows import COUNTS, CURVE, HYPOTHESES
@@ -103,7 +103,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
     )
     arms = {cell.id: arm_words(spec.arm(cell)) for cell in spec.runnable if cell.id in stores}
     results.root.mkdir(parents=True, exist_ok=True)
-    files.clean(results.root, results.root / SENTENCES, results.root / plugins.FOLDER)
+    files.clean(results.root, *filter(Path.is_dir, results.root.rglob("*")))
     tables.add(results.root, [_new(one, working) for one in fresh], {spec.name: arms})
     plugins.keep(results.root, (value for one in made.values() for _, value in flat(one.config)))
     write_manifest(results.root, {spec.name: sweep})

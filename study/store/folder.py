@@ -37,8 +37,8 @@ LARGEST = 2**34
 """Bytes of a model."""
 MODEL, MODELS = "model.pt", "models"
 """File of a run's trained model, and the folder of the published ones."""
-SCORES, CURVES, MAPS, SENTENCES = "scores.parquet", "curves.parquet", "maps.parquet", "sentences"
-"""Tables of a published folder; the last is a folder with a table for each corpus."""
+SCORES, CURVES, MAPS, SENTENCES, ARMS = "scores", "curves", "maps", "sentences", "arms"
+"""Tables of a published folder beside that of the runs: folders of parts. `sentences` has such a folder a corpus."""
 REPEATED = ("id", "split", "metric", "subset", "signature", "hypotheses_sha256")
 """Columns whose values are kept once in memory."""
 CORE = ("id", "corpus", "status", "sha256")
@@ -111,29 +111,18 @@ class Store:
         Raises:
             InputError: there is none, or it cannot be read.
         """
-        rest = self.rest(identity)
         if not self.published:
-            return rest
-        try:
-            scores = [row for row in self.score_rows(identity) if not row["added"]]
-            return rows.joined(rest, scores, self._rows(CURVES, identity))
-        except (KeyError, TypeError, ValueError, AttributeError) as problem:
-            raise damaged(self.folder / RUNS, problem) from None
+            plugins.learn(self.folder / identity)
+        tree: dict[str, Any] = files.parse_json(self.text(identity), self.where(identity))
+        return tree
 
     def rest(self, identity: str) -> dict[str, Any]:
-        """Return a record as plain data, of a published run without its scores and its history.
+        """Return a record as plain data without its scores and its history, which are most of it.
 
         Raises:
             InputError: there is none, or it cannot be read.
         """
-        if not self.published:
-            plugins.learn(self.folder / identity)
-            found: dict[str, Any] = files.parse_json(self.text(identity), self.where(identity))
-        elif identity in self.facts:
-            found = files.parse_json(self._rows(RUNS, identity, ("id", "record"))[0]["record"], self.where(identity))
-        else:
-            raise InputError(f"{self.where(identity)}: no such record. `study ls runs` lists all.")
-        return found
+        return {name: value for name, value in self.tree(identity).items() if name not in ("scores", "history")}
 
     @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:
@@ -150,9 +139,12 @@ class Store:
         Raises:
             InputError: there is none, or it cannot be read.
         """
-        if self.published:
-            return records.canonical(self.tree(identity))
-        return files.read_text(self._file(identity), records.LARGEST)
+        if not self.published:
+            return files.read_text(self._file(identity), records.LARGEST)
+        if identity not in self.facts:
+            raise InputError(f"{self.where(identity)}: no such record. `study ls runs` lists all.")
+        text: str = self._rows(RUNS, identity, ("id", "record"))[0]["record"]
+        return text
 
     def content(self, identity: str, name: str) -> bytes | None:
         """Return the bytes of a file beside the record, such as `test.hyp.txt`; None if there is no such file.
@@ -239,9 +231,20 @@ class Store:
         """
         import pandas as pd
 
-        if self.published:
-            return self.frame(RUNS).drop(columns="record")
-        return pd.DataFrame([{**rows.run_row(tree), "sweeps": [], "labels": []} for tree in self._trees()])
+        if not self.published:
+            return pd.DataFrame([{**rows.run_row(tree), "sweeps": [], "labels": []} for tree in self._trees()])
+        table = self.table(RUNS, rows.RUN, repeated=())
+        arms: dict[str, dict[str, str]] = {}
+        for row in self.table(ARMS, repeated=()).to_pylist() if self.parts(ARMS) else ():
+            arms.setdefault(row["id"], {})[row["sweep"]] = row["label"]
+        found = []
+        for row in sorted(table.to_pylist(), key=lambda row: rows.order(row["id"])):
+            config = json.loads(row.pop("config"))
+            labels = dict(sorted(arms.get(row["id"], {}).items()))
+            found.append({**row, **config, "sweeps": [*labels], "labels": [*labels.values()]})
+        frame = pd.DataFrame(found)
+        sections = {str(name).rpartition(".")[0] for name in frame}  # a section that a run lacks is null there
+        return frame.drop(columns=sections & {*frame})
 
     @cached_property
     def score_table(self) -> pa.Table:
@@ -267,6 +270,10 @@ class Store:
         """Return the scores of a run, those that were added after its record too."""
         return self._rows(SCORES, identity) if self.published else rows.score_rows(self.tree(identity))
 
+    def curve_rows(self, identity: str) -> list[dict[str, Any]]:
+        """Return the values of a published run's training curve and validations."""
+        return self._rows(CURVES, identity)
+
     @cached_property
     def curves(self) -> pd.DataFrame:
         """One row a value of a training curve (`train/…`) or of a validation: id, step, name, value.
@@ -282,7 +289,7 @@ class Store:
         return pd.DataFrame(made, columns=["id", "step", "name", "value"])
 
     def frame(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
-        """Read columns (default: all) of a published table, such as `sentences/grammar.parquet`.
+        """Read columns (default: all) of a published table, such as `sentences/grammar`.
 
         Raises:
             InputError: the table cannot be read.
@@ -311,7 +318,18 @@ class Store:
         import pyarrow as pa
 
         pa.set_memory_pool(pa.system_memory_pool())  # gives back what a read has taken: half of the memory of a command
-        return files.read_parquet(self.folder / name, columns, split, self.folder, repeated)
+        paths = self.parts(name) or [self.folder / name / part_name(1)]
+        parts = [files.read_parquet(path, columns, split, self.folder, repeated) for path in paths]
+        return parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
+
+    def parts(self, name: str) -> list[Path]:
+        """Return the files of a published table, in the order in which they were published.
+
+        A publication that was interrupted has left parts whose runs are not there: they do not count.
+        """
+        paths = sorted((self.folder / name).glob("*.parquet"))
+        last = max((path.name for path in (self.folder / RUNS).glob("*.parquet")), default="")
+        return paths if name == ARMS else [path for path in paths if path.name <= last]
 
     def _trees(self) -> Iterator[dict[str, Any]]:
         """Yield the records of a working folder as data.
@@ -342,7 +360,7 @@ class Store:
         """Return a run's columns of a split, by sentence. A split is kept, and divided if a second run is asked for."""
         import pyarrow.compute as pc
 
-        name = f"{SENTENCES}/{self.facts[identity]['corpus']}.parquet"
+        name = f"{SENTENCES}/{self.facts[identity]['corpus']}"
         if (key := (name, split, *columns)) not in self._sentences:
             kept = {known: table for known, table in self._sentences.items() if known[0] == name}
             self._sentences = kept | {key: self.table(name, ["id", *columns], split)}
@@ -359,6 +377,11 @@ class Store:
             self._by_run[name] = by_run(self.table(name, columns))
         found: list[dict[str, Any]] = self._by_run[name][identity].to_pylist() if identity in self._by_run[name] else []
         return found
+
+
+def part_name(number: int) -> str:
+    """Return the name of a part of a table: 1 ↦ `0001.parquet`."""
+    return f"{number:04}.parquet"
 
 
 def by_run(table: pa.Table) -> dict[str, pa.Table]:

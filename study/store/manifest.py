@@ -22,9 +22,9 @@ from study.folders import CHECKOUT, MANIFEST
 from study.schema import Section
 from study.store.folder import Store, read_section, sha256
 
-PAGES = ("docs/verdicts.md",)
-"""Pages that state numbers of the folder, from the folder above it."""
-GENERATED = ("tables/", "figures/", "../")
+PAGES = ("docs/verdicts.md", "study/claims/claims.yaml", "study/claims/predictions.yaml")
+"""Beside the folder: the page that states its numbers, and the margins, rules and predictions that they follow from."""
+GENERATED = ("tables/", "figures/", "../docs/")
 """Beginnings of the paths of files that `study reproduce` computes; the others are its sources."""
 PRINTED = re.compile(r"(<!-- root -->\s+.*?`)([^`]*)`")
 """Root hash in the README beside the folder."""
@@ -145,7 +145,7 @@ def write_manifest(root: Path, sweeps: Mapping[str, PublishedSweep] | None = Non
 def hashes(root: Path) -> dict[str, str]:
     """Return the SHA-256 of every file below a folder but its manifest and hidden files, by its path from there.
 
-    Links are left out. The pages beside the folder that state its numbers are in it, too.
+    Links are left out. So are the pages beside the folder that its numbers follow from, or that state them.
     """
     found = {f"../{page}": root.resolve().parent / page for page in PAGES}
     found |= {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*")) if not path.is_symlink()}

@@ -1,8 +1,4 @@
-"""Rows of the tables that hold runs, taken from records and put together again.
-
-A record is divided into rows of scores, rows of curves and a rest. `joined` is the inverse of `divided`: what the rows
-cannot give back exactly stays in the rest, so that no record is changed by being stored.
-"""
+"""Rows of the tables that hold runs, taken from records and from the files beside them."""
 
 from __future__ import annotations
 
@@ -16,8 +12,6 @@ from study.errors import InputError
 from study.files import parse_json
 
 Tree = dict[str, Any]
-WHOLE = ("step", "tokens")
-"""Values of a validation that are whole numbers."""
 CURVE, CURVE_PREFIX = "training.jsonl", "train/"
 """File of a run with a line for every 20 steps, and how the names of its values begin."""
 HYPOTHESES, NLL = ".hyp.txt", ".nll.txt"
@@ -28,6 +22,16 @@ COUNTS = ("source_words", "exact", "sys_len", "ref_len", "correct1", "correct2",
 """Further columns, as `study.scores.scoring.counts` computes them."""
 SCORED = ("split", "metric", "subset", "value", "n", "signature", "hypotheses", "hypotheses_sha256")
 """Fields of a score, each a column."""
+
+
+RUN = (
+    "id", "arm", "seed", "corpus", "family", "status", "error", "protocol", "config_hash", "schema_version",
+    "parameters", "parameters_attention", "flops_per_token", "train_seconds", "wall_seconds", "tokens_per_second",
+    "decode_sentences_per_second", "peak_memory_bytes", "selected_rule", "selected_step", "selected_value",
+    "git_commit", "git_dirty", "python", "packages", "device", "device_count", "threads", "instructions", "precision",
+    "deterministic", "calls", "started_utc", "data_version", "data_files", "config", "sha256",
+)  # fmt: skip
+"""Columns of the table of runs beside the record itself. `config` is the configuration by dotted name, as JSON."""
 
 
 def arm_of(identity: str) -> str:
@@ -48,6 +52,11 @@ def order(identity: str) -> tuple[str, int, str]:
 
 def run_row(tree: Tree) -> Tree:
     """Return a record as one row: its facts, and its configuration by dotted name. Lists are JSON."""
+    return facts_of(tree) | config_of(tree)
+
+
+def facts_of(tree: Tree) -> Tree:
+    """Return the facts of a record beside its configuration. Lists are JSON."""
     config = dict(flat(tree["config"]))
     row = {"id": tree["id"], "arm": arm_of(tree["id"]), "seed": tree["seed"]}
     row |= {"corpus": config.get("data.name"), "family": config.get("model.family")}
@@ -55,8 +64,16 @@ def run_row(tree: Tree) -> Tree:
     for section, prefix in (("model", ""), ("resources", ""), ("selection", "selected_"), ("provenance", "")):
         row |= {prefix + name: value for name, value in (tree.get(section) or {}).items()}
     row |= {f"data_{name}": value for name, value in (tree.get("data") or {}).items() if name in ("version", "files")}
-    row |= {name: value for name, value in config.items() if name not in row}
-    return {name: compact(value) if isinstance(value, dict | list) else value for name, value in row.items()}
+    return {name: _flat(value) for name, value in row.items()}
+
+
+def config_of(tree: Tree) -> Tree:
+    """Return the configuration of a record by dotted name, without its seed and what its facts say."""
+    return {name: _flat(value) for name, value in flat(tree["config"]) if name not in ("seed", "protocol")}
+
+
+def _flat(value: Any) -> Any:
+    return compact(value) if isinstance(value, dict | list) else value
 
 
 def score_rows(tree: Tree) -> list[Tree]:
@@ -88,31 +105,6 @@ def curve_rows(tree: Tree, curve: bytes | None = None) -> Iterator[Tree]:
         for name, value in values.items():
             if name != "step":
                 yield {"id": tree["id"], "step": values["step"], "name": name, "value": value}
-
-
-def divided(tree: Tree) -> tuple[Tree, list[Tree], list[Tree]]:
-    """Return the rest of a record, its scores and the values of its validations."""
-    scores, curves = score_rows(tree), list(curve_rows(tree))
-    rest = {name: value for name, value in tree.items() if name not in ("scores", "history")}
-    again = joined(rest, scores, curves)
-    changed = {name: tree[name] for name in ("scores", "history") if compact(tree[name]) != compact(again[name])}
-    return rest | changed, scores, curves
-
-
-def joined(rest: Tree, scores: Iterable[Mapping[str, Any]], curves: Iterable[Mapping[str, Any]]) -> Tree:
-    """Return the record of which these are the parts."""
-    history: dict[int, Tree] = {}
-    for row in curves:
-        if row["name"].startswith(CURVE_PREFIX):
-            continue
-        point = history.setdefault(row["step"], {"step": row["step"]})
-        *sections, name = row["name"].split(".")
-        for section in sections:
-            point = point.setdefault(section, {})
-        value = row["value"]
-        point[name] = int(value) if name in WHOLE and not sections and value is not None else value
-    own = {"scores": [{name: row[name] for name in SCORED if name in row} for row in scores]}
-    return own | {"history": list(history.values())} | rest
 
 
 def compact(tree: Any) -> str:

@@ -79,8 +79,8 @@ def test_a_run_with_an_odd_file_is_told_in_one_line(lab, capsys, monkeypatch, tm
 def test_published_tables_that_are_none_are_told_in_one_line(lab, capsys, monkeypatch, tmp_path):
     root = lab.results.root
     for name, kind in IN_RESULTS:
-        with replaced(root / f"{name}.parquet", kind):
-            assert f"{name}.parquet" in ended(["verify", "--results", root], capsys, monkeypatch, lab.top), kind
+        with replaced(root / name / "0001.parquet", kind):
+            assert f"{name}/0001.parquet" in ended(["verify", "--results", root], capsys, monkeypatch, lab.top), kind
             ended(["show", lab.ids[0], "--sentences", "--runs", root], capsys, monkeypatch, lab.top)
             ended(["site", "--runs", root, "--out", tmp_path / "site"], capsys, monkeypatch, lab.top)
 

@@ -56,7 +56,7 @@ def test_a_rerun_that_was_stopped_goes_on_and_is_equal(checkout, monkeypatch, ca
         assert main(["rerun", ID]) == 143
     assert not Path("runs", ID, "record.json").exists()
     said = printed("rerun", ID[:-1]).splitlines()
-    assert f"{ID}: results/runs.parquet: {ID} → runs/{ID}" in said
+    assert f"{ID}: results/runs: {ID} → runs/{ID}" in said
     assert any(line.startswith("continuing from checkpoint.ckpt") for line in said)
     assert said[-1] == "equal bit for bit"
     assert main(["translate", "last", "a1 b2 c3", "--plot", "map.png"]) == 0  # the rerun has a model

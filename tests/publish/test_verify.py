@@ -19,6 +19,7 @@ from study.errors import InputError
 from study.folders import CHECKOUT as ROOT
 from study.publish import evidence
 from study.publish.verify import drawn, verify
+from study.store import records
 from study.store.folder import Store
 from study.store.manifest import Results, write_manifest
 
@@ -63,7 +64,7 @@ def first(root):
 
 def edited(root, name, column, rows, value):
     """Change cells of a column of a table, as by hand."""
-    path = root / f"{name}.parquet"
+    path = root / name / "0001.parquet"
     old = pq.read_table(path)
     frame = old.to_pandas()
     chosen = rows(frame)
@@ -103,11 +104,25 @@ def in_record(root, old, new):
     edited(root, "runs", "record", lambda t: t.id == first(root), lambda text: text.str.replace(old, new))
 
 
+def in_scores(root, change, split, *metrics):
+    """Change scores of the first run in the table and in the record."""
+    edited(root, "scores", "value", score(root, split, *metrics), change)
+
+    def changed(text):
+        tree = json.loads(text)
+        for row in tree["scores"]:
+            if row["split"] == split and row["metric"] in metrics:
+                row["value"] = change(row["value"])
+        return records.canonical(tree)
+
+    edited(root, "runs", "record", lambda t: t.id == first(root), lambda text: text.map(changed))
+
+
 def forged_nll(root, split):
     """NLL of every sentence of a split of one run × .9, with its file, its hash and all its scores."""
     identity, name = first(root), f"{split}.nll.txt"
     edited(root, "sentences/grammar", "nll", sentences(root, split), less)
-    edited(root, "scores", "value", score(root, split, "nll", "nll_per_token_by_length"), less)
+    in_scores(root, less, split, "nll", "nll_per_token_by_length")
     old, new = Store(root).tree(identity)["per_sentence"][name], Store(root).content(identity, name)
     digest = hashlib.sha256(new).hexdigest()
     in_record(root, old, digest)
@@ -117,7 +132,7 @@ def forged_nll(root, split):
 
 def forged_perplexity(root):
     forged_nll(root, "valid")
-    edited(root, "scores", "value", score(root, "valid", "perplexity"), lambda value: value**0.9)
+    in_scores(root, lambda value: value**0.9, "valid", "perplexity")
 
 
 HASH = r"{}: SHA-256: expected the files of manifest.json, got a {} one"
@@ -130,7 +145,7 @@ FOUND = [
     ),
     (
         lambda root: edited(root, "maps", "content", lambda t: t.index == 0, lambda text: text.str.replace("0.", "1.")),
-        HASH.format("maps.parquet", "changed"),
+        HASH.format(r"maps/0001\.parquet", "changed"),
     ),
     (flipped, HASH.format(r"models/.*\.pt\S*", "changed")),
     (lambda root: (root / "tables/tiny.md").unlink(), HASH.format(r"tiny\.md", "missing")),
@@ -141,6 +156,8 @@ CONTRADICTED = [
     (lambda root: forged_nll(root, "test"), "scores.test: ln perplexity: expected"),
     (forged_perplexity, "history.valid_loss: expected"),
     (lambda root: edited(root, "scores", "value", score(root, "test", "exact"), less), "scores.test.exact: expected"),
+    (lambda root: edited(root, "curves", "value", lambda t: t.index == 0, less), "table of curves: expected those of"),
+    (lambda root: in_record(root, '"subset": null', '"subset": "x"'), "table of scores: expected those of"),
     (lambda root: edited(root, "scores", "value", score(root, "test", "nll"), less), "scores.test.nll: expected"),
     (lambda root: edited(root, "sentences/grammar", "nll", sentences(root), less), "scores.test.nll: expected"),
     (lambda root: in_record(root, '"value": 9', '"value": 8'), r"selection.value: expected 9[\d.]+, got 8"),
@@ -180,7 +197,7 @@ def test_numbers_that_contradict_each_other_are_found_though_all_hashes_agree(ro
     change(root)
     problems = [one for one in evidence.examine(Store(root), first(root)) if re.search(said, one)]
     assert problems
-    assert all(f"{root / 'runs.parquet'}: {first(root)}" in problem for problem in problems)
+    assert all(f"{root / 'runs'}: {first(root)}" in problem for problem in problems)
 
 
 def test_a_run_that_is_renamed_is_missing_and_stray(root):
@@ -245,9 +262,9 @@ def test_without_references_stored_counts_give_bleu(monkeypatch, tmp_path):
     """Multi30k's references are not shipped: BLEU of a split follows from the counts of its sentences."""
     ours = Results(ROOT / "results")
     identity = next(one for one in ours.store.ids() if one.startswith("multi30k"))
-    for name in ("runs", "scores", "curves", "maps", "sentences/multi30k"):
-        table = pq.read_table(ours.root / f"{name}.parquet")
-        save(table.filter(pc.equal(table["id"], identity)), tmp_path / f"{name}.parquet")
+    for name in ("runs", "arms", "scores", "curves", "maps", "sentences/multi30k"):
+        table = pq.read_table(ours.root / name)
+        save(table.filter(pc.equal(table["id"], identity)), tmp_path / name / "0001.parquet")
     monkeypatch.setattr(Multi30k, "at_hand", lambda self: False)
     evidence._corpus.cache_clear()
     assert evidence.corpus_of(ours.store.record(identity)) is None

@@ -190,17 +190,17 @@ class Lab:
         return {str(path.relative_to(self.results.root)): path.read_bytes() for path in there if path.is_file()}
 
 
-TABLES = ("runs", "scores", "curves", "maps", "sentences/grammar")
+TABLES = ("runs", "arms", "scores", "curves", "maps", "sentences/grammar")
 
 
 def part_of_results(top, *sweeps):
     """Make `results` with the runs of some published sweeps on the grammar, their tables, all figures and claims."""
     ours, root = Results(ROOT / "results"), top / "results"
-    runs = pq.read_table(ours.root / "runs.parquet", columns=["id", "sweeps"]).to_pylist()
-    ids = pa.array([run["id"] for run in runs if {*sweeps} & {*run["sweeps"]}])
+    arms = pq.read_table(ours.root / "arms").to_pylist()
+    ids = pa.array(sorted({arm["id"] for arm in arms if arm["sweep"] in sweeps}))
     for name in TABLES:
-        table = pq.read_table(ours.root / f"{name}.parquet")
-        save(table.filter(pc.is_in(table["id"], ids)), root / f"{name}.parquet")
+        table = pq.read_table(ours.root / name)
+        save(table.filter(pc.is_in(table["id"], ids)), root / name / "0001.parquet")
     shutil.copytree(ours.root / "figures", root / "figures", ignore=shutil.ignore_patterns("*.csv"))
     for folder in (root / "tables", top / "sweeps"):
         folder.mkdir()
