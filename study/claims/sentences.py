@@ -140,8 +140,8 @@ def _measured(store: Store, key: Key) -> SentenceNoise | None:
     if len(right) < len(key.sides):
         return SentenceNoise(variance, table.shape[1])
     counts = np.sum(right, axis=0)
-    both = float((table * (counts == len(key.sides))).mean())
-    none = float((table * (counts == 0)).mean())
+    both = float(np.where(counts == len(key.sides), table, 0.0).mean())
+    none = float(np.where(counts == 0, table, 0.0).mean())
     return SentenceNoise(variance, table.shape[1], (both, float(table.mean()) - both - none, none))
 
 
@@ -163,7 +163,7 @@ def _values(store: Store, run: str, split: str, score: str, pairs: list[Pair]) -
     counts = np.array(store.counts(run, split), dtype=float)
     if score == "exact" and not len(counts) and pairs:
         both = zip(store.hypotheses(run, split), pairs, strict=True)
-        return [100.0 * (text.strip() == pair.target.strip()) for text, pair in both]
+        return [100.0 if text.strip() == pair.target.strip() else 0.0 for text, pair in both]
     if not len(counts) and pairs:
         counts = np.array(scoring.counts(store.hypotheses(run, split), pairs), dtype=float)
     if not len(counts):

@@ -131,6 +131,11 @@ class Judged(Comparison):
     word: str
 
     @property
+    def estimate(self) -> float:
+        """The difference; 0 without one."""
+        return self.test.difference or 0.0
+
+    @property
     def gain(self) -> str:
         """Note on a clear gain where the claim predicts no difference."""
         if self.question.type not in schema.NO_DIFFERENCE or self.word not in (CONTRADICTED, NOT_WORSE):
@@ -141,7 +146,7 @@ class Judged(Comparison):
             direction = metrics.metric_of(self.measure.metric).direction
         else:
             return ""
-        return "the first arm is better" if direction * (self.test.difference or 0.0) > 0 else ""
+        return "the first arm is better" if direction * self.estimate > 0 else ""
 
     @property
     def turns(self) -> float | None:
@@ -168,7 +173,7 @@ class Judged(Comparison):
         """
         if self.test.se is None or self.weighted.pairs is not None:
             return None
-        target = abs(self.test.difference or 0.0) if self.margin is None else self.margin
+        target = abs(self.estimate) if self.margin is None else self.margin
         sentences = self.noise.variance if self.noise else 0.0
         seeds = max(0.0, self.test.se**2 - sentences) * self.weighted.n
         tail = LEVEL if self.question.type in schema.NO_DIFFERENCE else LEVEL / 2 / len(self.question.contrasts)
@@ -296,7 +301,7 @@ def stance(row: Judged, second: Judged | None = None) -> int:
     second_stance = _stance(second)
     if first_stance == second_stance:
         return first_stance
-    same_sign = row.sign * (row.test.difference or 0.0) * second.sign * (second.test.difference or 0.0) > 0
+    same_sign = row.sign * row.estimate * second.sign * second.estimate > 0
     return first_stance + second_stance if same_sign else 0  # 1 and −1 make 0, too
 
 
