@@ -104,10 +104,10 @@ def agree(runs: Runs, specs: Sequence[Spec], metrics: Sequence[str]) -> Agreemen
     correlations = []
     for name in ("", *blocks):
         counted = [row for row in effects if name in ("", row["family"])]
-        found = correlation([block for family, block in blocks.items() if name in ("", family)])
-        if found:
+        rank = correlation([block for family, block in blocks.items() if name in ("", family)])
+        if rank:
             ids = " ".join(row["runs"] for row in counted)
-            correlations.append({"family": name or "all", **found, "arms": len(counted), "runs": ids})
+            correlations.append({"family": name or "all", **rank, "arms": len(counted), "runs": ids})
     seeds = dict.fromkeys(" and ".join(str(scores.shape[1]) for scores in block) for block in blocks.values())
     return Agreement(effects, correlations, ", ".join(seeds), tuple(arm for _, arm in lacking))
 
@@ -116,11 +116,13 @@ def _scores(runs: Runs, spec: Spec, metric: str) -> dict[Any, pd.DataFrame]:
     """Return (family, arm) ↦ its runs by seed, with columns id and value."""
     frame = runs.declared(spec, [metric]).rename(columns={metric: "value"})
     frame["family"] = [cell.experiment.model.family if cell.experiment else None for cell in spec.cells]
-    given = [expand({ARM: cell.given[ARM]}) for cell in spec.cells]
-    frame["arm"] = [
-        " ".join(f"{_short(name)}={text(value)}" for name, value in one.items() if not name.startswith(NO_PART))
-        for one in given
-    ]
+    arms = []
+    for cell in spec.cells:
+        settings = expand({ARM: cell.given[ARM]}).items()
+        arms.append(
+            " ".join(f"{_short(name)}={text(value)}" for name, value in settings if not name.startswith(NO_PART))
+        )
+    frame["arm"] = arms
     return dict(list(frame.groupby(["family", "arm"], sort=False)))
 
 
@@ -146,7 +148,8 @@ def correlation(blocks: Sequence[Sequence[Any]]) -> dict[str, Any] | None:
     """
     if sum(len(first) - 1 for first, _ in blocks) < FEWEST_ARMS:
         return None
-    draw, whole, noisy, shifted = np.random.default_rng(0), [], [], []
+    draw = np.random.default_rng(0)
+    whole, noisy, shifted = [], [], []
     for side in zip(*blocks, strict=True):
         means = [scores.mean(axis=1)[None] for scores in side]
         again = [_resampled(scores, draw) for scores in side]
@@ -163,8 +166,10 @@ def correlation(blocks: Sequence[Sequence[Any]]) -> dict[str, Any] | None:
     test = replace(rank_correlation(inner, error * (1 - inner**2), n - 1), difference=rho)
     ceiling = math.sqrt(math.prod(map(_reliability, noisy)))
     clear = test.p is not None and test.p < LEVEL
-    shown = ("agree" if rho > 0 else "opposite") if clear else "not decided"
-    return {"rho": rho, "low": test.low, "high": test.high, "ceiling": ceiling, "conclusion": shown}
+    conclusion = "not decided"
+    if clear:
+        conclusion = "agree" if rho > 0 else "opposite"
+    return {"rho": rho, "low": test.low, "high": test.high, "ceiling": ceiling, "conclusion": conclusion}
 
 
 def _effects(arms: Sequence[Any], bases: Sequence[Any]) -> Any:
@@ -202,16 +207,17 @@ def compare(runs: Runs, name: str) -> dict[str, Table]:
         runs: runs of both sweeps.
         name: key of `PAIRS`.
     """
-    specs = [runs.spec(one) for one in PAIRS[name]]
-    own, beside = [primary(spec) for spec in specs], [SWEEPS[spec.name][1] for spec in specs]
-    found, again = agree(runs, specs, own), agree(runs, specs, beside)
-    if not found.effects:
+    specs = [runs.spec(sweep) for sweep in PAIRS[name]]
+    first_metrics = [primary(spec) for spec in specs]
+    second_metrics = [SWEEPS[spec.name][1] for spec in specs]
+    first, second = agree(runs, specs, first_metrics), agree(runs, specs, second_metrics)
+    if not first.effects:
         return {}
-    tables = {f"agreement-{name}": _effects_table(specs, own, found)}
+    tables = {f"agreement-{name}": _effects_table(specs, first_metrics, first)}
     if name == "asymptotes":  # its rules read both scores
-        tables[f"agreement-{name}-bleu"] = _effects_table(specs, beside, again)
-    if found.correlations:
-        rows = [*_correlations(specs, own, found), *_correlations(specs, beside, again)]
+        tables[f"agreement-{name}-bleu"] = _effects_table(specs, second_metrics, second)
+    if first.correlations:
+        rows = [*_correlations(specs, first_metrics, first), *_correlations(specs, second_metrics, second)]
         columns = {"family": "family", "rho": "ρ", "ci": "95% CI", "ceiling": "ceiling", "conclusion": "conclusion"}
         title_of = f"{' and '.join(PAIRS[name])}: rank correlation of the effects"
         tables[f"correlation-{name}"] = Table(title_of, columns, rows, [CEILING])
@@ -231,27 +237,27 @@ def cells(known: Mapping[str, Any]) -> dict[str, str]:
     return texts
 
 
-def _effects_table(specs: Sequence[Spec], metrics: Sequence[str], found: Agreement) -> Table:
+def _effects_table(specs: Sequence[Spec], metrics: Sequence[str], agreement: Agreement) -> Table:
     notes = [
         "An effect is the mean of an arm minus that of the first arm listed of its family; 95% intervals by Welch's "
-        f"test, unadjusted. Seeds that every arm has: {found.seeds}.",
+        f"test, unadjusted. Seeds that every arm has: {agreement.seeds}.",
     ]
-    if found.lacking:
-        notes.append(f"Left out, because a run has no score: {', '.join(map(arm_words, found.lacking))}.")
+    if agreement.lacking:
+        notes.append(f"Left out, because a run has no score: {', '.join(map(arm_words, agreement.lacking))}.")
     columns = {"arm": "arm"}
     for side, spec, metric in zip(SIDES, specs, metrics, strict=True):
         data = SWEEPS[spec.name][0]
         columns |= {side: f"{data}: {title(metric)}", f"{side} ci": f"95% CI, {data}"}
-    rows = [Row(cells(row), row["family"], numbers=row) for row in found.effects]
+    rows = [Row(cells(row), row["family"], numbers=row) for row in agreement.effects]
     return Table(f"{specs[0].name} and {specs[1].name}: effects of the same arms", columns, rows, notes)
 
 
-def _correlations(specs: Sequence[Spec], metrics: Sequence[str], found: Agreement) -> list[Row]:
+def _correlations(specs: Sequence[Spec], metrics: Sequence[str], agreement: Agreement) -> list[Row]:
     """Return a row for each rank correlation."""
     head = "; ".join(f"{SWEEPS[spec.name][0]}: {title(metric)}" for spec, metric in zip(specs, metrics, strict=True))
     rows = []
-    for known in found.correlations:
-        texts = {"family": known["family"], "conclusion": CONCLUSIONS[known["conclusion"]]} | cells(known)
-        measured = {"family": known["family"], "first_metric": metrics[0], "second_metric": metrics[1]}
-        rows.append(Row(texts, head, numbers=measured | known))
+    for row in agreement.correlations:
+        texts = {"family": row["family"], "conclusion": CONCLUSIONS[row["conclusion"]]} | cells(row)
+        numbers = {"family": row["family"], "first_metric": metrics[0], "second_metric": metrics[1]} | row
+        rows.append(Row(texts, head, numbers=numbers))
     return rows

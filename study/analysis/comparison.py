@@ -80,11 +80,12 @@ def compare_arms(spec: Spec, runs: Runs) -> Compared:
 def facet_of(name: str, metric: str, rows: pd.DataFrame, arms: tuple[Arm, ...], baseline: str) -> Facet:
     """Test every arm against the baseline, as one family."""
     base = next(arm for arm in arms if arm.label == baseline)
-    others = [arm for arm in arms if arm is not base]
-    tests = adjusted([contrast([(1.0, arm), (-1.0, base)]) for arm in others])
+    compared = [arm for arm in arms if arm is not base]
     if base.holes or not base.values:
-        tests = [Test("no baseline") for _ in others]
-    return Facet(name, metric, rows, arms, base, {a.label: t for a, t in zip(others, tests, strict=True)})
+        tests = [Test("no baseline")] * len(compared)
+    else:
+        tests = adjusted([contrast([(1.0, arm), (-1.0, base)]) for arm in compared])
+    return Facet(name, metric, rows, arms, base, dict(zip((arm.label for arm in compared), tests, strict=True)))
 
 
 def questions(spec: Spec) -> tuple[str, ...]:
@@ -95,8 +96,8 @@ def questions(spec: Spec) -> tuple[str, ...]:
 
 def compares(spec: Spec) -> bool:
     """Return True if the arms of a sweep end in different models. Questions that only mask heads keep the model."""
-    asked = questions(spec)
-    return not asked or bool(set(CUTTING).intersection(asked))
+    pruned = questions(spec)
+    return not pruned or not set(CUTTING).isdisjoint(pruned)
 
 
 def shown_metrics(spec: Spec) -> list[str]:
@@ -104,8 +105,10 @@ def shown_metrics(spec: Spec) -> list[str]:
 
     And that metric. A sweep of probes alone has no BLEU.
     """
-    found = [score for question in questions(spec) for score in PRUNING_SCORES.get(question, ())]
-    names = [*(("bleu",) if any(has_bleu(spec, facet) for facet in spec.arms) else ()), "exact", *found]
+    names = ["bleu"] if any(has_bleu(spec, facet) for facet in spec.arms) else []
+    names.append("exact")
+    for question in questions(spec):
+        names += PRUNING_SCORES.get(question, ())
     return list(dict.fromkeys([*(f"{spec.metric[0]}/{name}" for name in names), primary(spec)]))
 
 
@@ -116,25 +119,32 @@ def has_bleu(spec: Spec, facet: str) -> bool:
 
 def _table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
     """Return the main table: every declared arm, what ran of it, its scores and its difference to the baseline."""
-    scores, asked, delta = shown_metrics(spec), questions(spec), metrics.title(primary(spec), unit=False)
-    trained = {"entropy": "entropy", "tokens_per_second": "tokens / s"}
+    scores = shown_metrics(spec)
+    pruned = questions(spec)
     columns = {"arm": "arm", "n": "runs"} | {name: metrics.title(name) for name in scores}
     if compares(spec):
+        delta = metrics.title(primary(spec), unit=False)
         columns |= {"difference": f"Δ {delta}", "interval": "95% CI", "holm": "Holm p"}
-    columns |= dict(PRUNED[name] for name in asked if name in PRUNED) if asked else trained
+    if pruned:
+        columns |= dict(PRUNED[question] for question in pruned if question in PRUNED)
+    else:
+        columns |= {"entropy": "entropy", "tokens_per_second": "tokens / s"}
     rows: list[Row] = []
     for facet in facets:
         blank = {name: "" for name in scores if name.endswith("/bleu") and not has_bleu(spec, facet.name)}
-        rows += [_row(facet, arm, scores, bool(asked), blank) for arm in facet.arms]
+        for arm in facet.arms:
+            rows.append(_row(facet, arm, scores, bool(pruned), blank))
     return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, rows, list(_notes(spec, frame, facets)))
 
 
 def _row(facet: Facet, arm: Arm, scores: Sequence[str], pruned: bool, blank: dict[str, str]) -> Row:
     """Return one arm: its texts, and its numbers as the CSV has them. NaN: not known."""
-    rows, test = facet.rows[facet.rows["arm"] == arm.label], facet.tests.get(arm.label, Test("baseline"))
+    rows = facet.rows[facet.rows["arm"] == arm.label]
+    test = facet.tests.get(arm.label, Test("baseline"))
     states = rows["state"].value_counts()
+    finished = int(states.get("finished", 0))
+    means = {name: rows[name].mean() for name in FACTS}
     beside = ("freed", "heads", "with_one_head") if pruned else ("entropy", "tokens_per_second")
-    means, finished = {name: rows[name].mean() for name in FACTS}, int(states.get("finished", 0))
     tested = ("method", "difference", "low", "high", "se", "df", "p", "holm", "detectable")
 
     numbers: dict[str, Any] = {"facet": facet.name, "arm": arm.label, "n": len(arm.values), "declared": len(rows)}
@@ -171,29 +181,32 @@ def _score(rows: pd.DataFrame, name: str) -> str:
 
 def _part(values: pd.Series) -> str:
     """Return how many runs a mean is of, where it is not all."""
-    known = int(values.notna().sum())
-    return f" (n {known})" if known < len(values) else ""
+    count = int(values.notna().sum())
+    return f" (n {count})" if count < len(values) else ""
 
 
 def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Iterator[str]:
     """Yield the notes of a table: the tested step, the baseline, the devices, and every run without a score."""
-    seeds, rules = spec.seeds, [RULES.get(rule, rule) for rule in sorted(set(frame["rule"]) - {""})]
+    seeds = spec.seeds
+    rules = [RULES.get(rule, rule) for rule in sorted(set(frame["rule"]) - {""})]
     few = f" n < {FEW} is a quick look: expect wide intervals." if FEWEST <= len(seeds) < FEW else ""
     yield (
         f"Scores: split {spec.metric[0]}, mean ± sd over runs; n = {len(seeds)} declared per arm (seeds "
         f"{', '.join(map(str, seeds))}). Tested: {', '.join(rules) or 'nothing yet'}.{few}"
     )
     if compares(spec):
-        small = any(test.method == "few" for facet in facets for test in facet.tests.values())
-        yield f"Δ: {metrics.title(primary(spec), unit=False)} minus the baseline's (first arm)." + (
-            f" Arms of fewer than {FEWEST} runs have no interval, p or bold, since so few show no spread." * small
-        )
+        note = f"Δ: {metrics.title(primary(spec), unit=False)} minus the baseline's (first arm)."
+        if any(test.method == "few" for facet in facets for test in facet.tests.values()):
+            note += f" Arms of fewer than {FEWEST} runs have no interval, p or bold, since so few show no spread."
+        yield note
     devices = " and ".join(sorted(set(frame["device"]) - {""}))
     page = "pruning.md#tables" if questions(spec) else "statistics.md#comparison-tables"
-    yield f"Trained on {devices}. " * bool(devices) + f"docs/{page} explains the columns."
+    trained = f"Trained on {devices}. " if devices else ""
+    yield f"{trained}docs/{page} explains the columns."
     for state, head in {"failed": "Failed", "diverged": "Diverged", "inapplicable": "Inapplicable, not run"}.items():
         rows = frame[frame["state"] == state]
         names = zip(rows["arm" if state == "inapplicable" else "id"], rows["note"], strict=True)
         listed = list(dict.fromkeys(f"{name} ({note or 'no reason given'})" for name, note in names))
         if listed:
-            yield f"{head}: {'; '.join(listed[:LISTED])}{'; …' * (len(listed) > LISTED)}."
+            rest = ["…"] if len(listed) > LISTED else []
+            yield f"{head}: {'; '.join(listed[:LISTED] + rest)}."

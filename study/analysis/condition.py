@@ -40,21 +40,8 @@ def evaluate(condition: str, columns: Mapping[str, pd.Series]) -> tuple[pd.Serie
     Raises:
         Exception: anything else than a condition, or a comparison of a number with a text.
     """
-    if len(condition) > LONGEST:
-        raise ValueError(f"more than {LONGEST} characters")
-    quoted: list[str] = []
-
-    def as_python(match: re.Match[str]) -> str:
-        text, column, sign = match.groups()
-        if column is None:
-            return text or {"&": " and ", "|": " or "}[sign]
-        quoted.append(column)
-        return f"quoted_{len(quoted) - 1}_"
-
-    with warnings.catch_warnings(action="ignore"):  # of escapes in texts
-        tree = ast.parse(MARKS.sub(as_python, condition).strip(), mode="eval")
-    names = {f"quoted_{number}_": name for number, name in enumerate(quoted)}
-    named: list[str] = []
+    tree, quoted = _parsed(condition)
+    read: list[str] = []
 
     def value(node: ast.expr) -> Any:
         match node:
@@ -64,8 +51,8 @@ def evaluate(condition: str, columns: Mapping[str, pd.Series]) -> tuple[pd.Serie
                 return -constant
             case ast.List(elements) | ast.Tuple(elements):
                 return [value(element) for element in elements]
-            case ast.Name(name) if (name := names.get(name, name)) in columns:
-                named.append(name)
+            case ast.Name(name) if (name := quoted.get(name, name)) in columns:
+                read.append(name)
                 return columns[name]
             case ast.Name(name):
                 raise ValueError(f"name {name!r} is not defined")
@@ -94,7 +81,25 @@ def evaluate(condition: str, columns: Mapping[str, pd.Series]) -> tuple[pd.Serie
             raise ValueError("values that are not true or false")
         return column.fillna(False).astype(bool)
 
-    return truth(tree.body), named
+    return truth(tree), read
+
+
+def _parsed(condition: str) -> tuple[ast.expr, dict[str, str]]:
+    """Return a condition as an expression of Python, and the columns in backticks by their names in it."""
+    if len(condition) > LONGEST:
+        raise ValueError(f"more than {LONGEST} characters")
+    quoted: dict[str, str] = {}
+
+    def as_python(match: re.Match[str]) -> str:
+        text, column, sign = match.groups()
+        if column is None:
+            return text or {"&": " and ", "|": " or "}[sign]
+        name = f"quoted_{len(quoted)}_"
+        quoted[name] = column
+        return name
+
+    with warnings.catch_warnings(action="ignore"):  # of escapes in texts
+        return ast.parse(MARKS.sub(as_python, condition).strip(), mode="eval").body, quoted
 
 
 def _contains(column: pd.Series, pattern: str) -> pd.Series:

@@ -132,16 +132,17 @@ def contrast(parts: Sequence[tuple[float, Arm]], noise: SentenceNoise | None = N
         return Test("diverged" if any(arm.diverged for arm in arms) else "no value")
     samples = [(weight, np.array([arm.values[seed] for seed in sorted(arm.values)])) for weight, arm in parts]
     if paired:
-        samples = [(1.0, np.sum([weight * some for weight, some in samples], axis=0))]
-    difference = sum(weight * float(some.mean()) for weight, some in samples)
-    if min(len(some) for _, some in samples) < FEWEST:
+        samples = [(1.0, np.sum([weight * values for weight, values in samples], axis=0))]
+    counts = [len(values) for _, values in samples]
+    difference = sum(weight * float(values.mean()) for weight, values in samples)
+    if min(counts) < FEWEST:
         return Test("few", difference)
-    variances = [(weight**2 * _variance(some) / len(some), len(some) - 1) for weight, some in samples]
-    method, variance = "welch" if len(samples) > 1 else "within", sum(one for one, _ in variances)
-    if variance:
-        variances += [(noise.variance, noise.n - 1)] if noise else []
-        return t_test(method, difference, math.sqrt(sum(one for one, _ in variances)), satterthwaite(variances))
-    counts = [len(some) for _, some in samples]
+    method = "welch" if len(samples) > 1 else "within"
+    variances = [(weight**2 * _variance(values) / len(values), len(values) - 1) for weight, values in samples]
+    if any(variance for variance, _ in variances):
+        if noise:
+            variances.append((noise.variance, noise.n - 1))
+        return t_test(method, difference, math.sqrt(sum(part for part, _ in variances)), satterthwaite(variances))
     if not difference or len(counts) > 2:
         return Test(method, difference)
     # n and m equal runs can be divided in C(n + m, n) ways. One of them gives the difference, and for n = m another one
@@ -182,14 +183,15 @@ def adjusted(plain: Sequence[Test], family: bool = True) -> list[Test]:
 
     Add the difference that each test could have shown.
     """
-    known = {i: test.p for i, test in enumerate(plain) if test.p is not None}
-    out, many = list(plain), len(known) if family else 1
-    for i, p in zip(known, holm(list(known.values())) if family else known.values(), strict=True):
+    p_values = {i: test.p for i, test in enumerate(plain) if test.p is not None}
+    size = len(p_values) if family else 1
+    out = list(plain)
+    for i, p in zip(p_values, holm(list(p_values.values())) if family else p_values.values(), strict=True):
         test = out[i] = replace(plain[i], holm=p)
         if test.se is not None and test.df is not None and test.difference is not None:
             ranks = test.method == "resampled"
             scale, middle = (math.tanh, math.atanh(test.difference)) if ranks else (float, test.difference)
-            half = quantile(1 - LEVEL / many / 2, test.df) * test.se
+            half = quantile(1 - LEVEL / size / 2, test.df) * test.se
             ends = (middle - half, middle + half, half + quantile(POWER, test.df) * test.se)
             low, high, detectable = map(scale, ends)
             out[i] = replace(test, low=low, high=high, detectable=detectable)
@@ -198,16 +200,16 @@ def adjusted(plain: Sequence[Test], family: bool = True) -> list[Test]:
 
 def holm(p: Sequence[float]) -> list[float]:
     """Adjust m p values by Holm (1979): max over j ≤ i of min(1, (m − j) p_(j)), with p_(0) ≤ p_(1) ≤ …."""
-    some, order = np.array(p), np.argsort(p, kind="stable")
-    steps = np.minimum(1.0, (len(p) - np.arange(len(p))) * some[order])
-    return [float(one) for one in np.maximum.accumulate(steps)[np.argsort(order)]]
+    order = np.argsort(p, kind="stable")
+    steps = np.minimum(1.0, (len(p) - np.arange(len(p))) * np.array(p)[order])
+    return list(map(float, np.maximum.accumulate(steps)[np.argsort(order)]))
 
 
 def false_discovery(p: Sequence[float]) -> list[float]:
     """Adjust m p values by Benjamini and Hochberg (1995): min over j ≥ i of m p_(j) / j, with p_(1) ≤ p_(2) ≤ …."""
-    some, order = np.array(p), np.argsort(p, kind="stable")[::-1]
-    steps = np.minimum(1.0, len(p) * some[order] / (len(p) - np.arange(len(p))))
-    return [float(one) for one in np.minimum.accumulate(steps)[np.argsort(order)]]
+    order = np.argsort(p, kind="stable")[::-1]
+    steps = np.minimum(1.0, len(p) * np.array(p)[order] / (len(p) - np.arange(len(p))))
+    return list(map(float, np.minimum.accumulate(steps)[np.argsort(order)]))
 
 
 def correlated(pairs: Sequence[Sequence[tuple[float, float]]], level: str) -> Test:
@@ -226,8 +228,8 @@ def correlated(pairs: Sequence[Sequence[tuple[float, float]]], level: str) -> Te
     n = len(units)
     if n < FEWEST_ARMS:
         return Test("too few arms")
-    some = units[np.vstack([np.arange(n), np.random.default_rng(0).integers(0, n, (RESAMPLES, n))])]
-    whole, *draws = some.mean(axis=1) if level == "seeds" else spearman(some[..., 0], some[..., 1])
+    samples = units[np.vstack([np.arange(n), np.random.default_rng(0).integers(0, n, (RESAMPLES, n))])]
+    whole, *draws = samples.mean(axis=1) if level == "seeds" else spearman(samples[..., 0], samples[..., 1])
     if not math.isfinite(whole):
         return Test("nothing varies")
     error = float(np.nanstd(draws, ddof=1))

@@ -47,21 +47,24 @@ def table(
 
     parts: list[pd.DataFrame] = []
     for store in stores:
-        found = store.runs
-        if found.empty:
+        runs = store.runs
+        if runs.empty:
             continue
         if fields:
-            found = found.reindex(columns=["id", "started_utc", "sweeps", *fields])
-        own = pc.field("subset").is_null() & pc.field("metric").cast("string").isin(list(metrics))
-        scores = store.score_table.filter(own).select(["id", "split", "metric", "value"]).to_pandas()
+            runs = runs.reindex(columns=["id", "started_utc", "sweeps", *fields])
+        whole_split = pc.field("subset").is_null() & pc.field("metric").cast("string").isin(list(metrics))
+        scores = store.score_table.filter(whole_split).select(["id", "split", "metric", "value"]).to_pandas()
         scores["metric"] = scores["split"].astype(str) + "/" + scores["metric"].astype(str)
         scores = scores.drop_duplicates(["id", "metric"]).pivot(index="id", columns="metric", values="value")
         models = {path.name.partition(".pt")[0] for path in (store.folder / MODELS).glob("*.pt*")}
-        has_model = found["id"].isin(models) if store.published else found["id"].map(store.has_model)
-        made: dict[str, Any] = {"sweeps": found["sweeps"].map(" ".join), "folder": str(store.folder)}
-        made |= {"started_utc": found.get("started_utc", ""), "model": has_model}
-        found = found.assign(**made).join(scores, on="id")
-        parts.append(found.sort_values(["started_utc", "id"], ascending=False))
+        has_model = runs["id"].isin(models) if store.published else runs["id"].map(store.has_model)
+        runs = runs.assign(
+            sweeps=runs["sweeps"].map(" ".join),
+            folder=str(store.folder),
+            started_utc=runs.get("started_utc", ""),
+            model=has_model,
+        )
+        parts.append(runs.join(scores, on="id").sort_values(["started_utc", "id"], ascending=False))
     whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["id", "status"])
     return whole.drop_duplicates("id", ignore_index=True)
 
@@ -74,8 +77,12 @@ def short_names(runs: pd.DataFrame) -> dict[str, str]:
     ending: dict[str, list[str]] = {}
     for name in map(str, runs):
         ending.setdefault(re.split("[./]", name)[-1], []).append(name)
-    usual = {end: [start + end for start in USUAL if start + end in some] or some for end, some in ending.items()}
-    return {end: some[0] for end, some in usual.items() if len(some) == 1} | {name: name for name in map(str, runs)}
+    short = {}
+    for end, columns in ending.items():
+        usual = [start + end for start in USUAL if start + end in columns] or columns
+        if len(usual) == 1:
+            short[end] = usual[0]
+    return short | {name: name for name in map(str, runs)}
 
 
 def query(runs: pd.DataFrame, condition: str) -> tuple[pd.DataFrame, list[str]]:
@@ -88,14 +95,14 @@ def query(runs: pd.DataFrame, condition: str) -> tuple[pd.DataFrame, list[str]]:
     """
     if runs.empty:
         return runs, []
-    known = short_names(runs)
+    names = short_names(runs)
     try:
-        fits, named = evaluate(condition, {name: runs[column] for name, column in known.items()})
+        fits, columns = evaluate(condition, {name: runs[column] for name, column in names.items()})
     except Exception as problem:  # whatever the parser and pandas raise
         why = " ".join(str(problem).split())[:100] or type(problem).__name__
         wrong = f"expected a condition such as scale == 'none', got {condition!r:.80} ({why})"
         raise InputError(f"--query: {wrong}. See `study ls --help`.") from None
-    return runs[fits], list(dict.fromkeys(known[name] for name in named))
+    return runs[fits], list(dict.fromkeys(names[name] for name in columns))
 
 
 def differences(trees: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
@@ -109,18 +116,27 @@ def differences(trees: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    made = {}
-    for identity, tree in trees.items():
-        facts, whole = rows.run_row(dict(tree)), [score for score in tree["scores"] if score["subset"] is None]
-        made[identity] = (
-            {("configuration", name): value for name, value in flat(tree["config"])}
-            | {("cost", name): facts.get(name) for name in FACTS}
-            | {("score", f"{score['split']}/{score['metric']}"): score["value"] for score in whole}
-        )
-    found: list[list[Any]] = []
-    for place in dict.fromkeys(place for values in made.values() for place in values):
-        cells: list[Any] = [values.get(place) for values in made.values()]
-        numbers = place[0] != "configuration" and all(isinstance(cell, int | float) for cell in cells)
-        if any(cell != cells[0] for cell in cells):
-            found.append([*place, *cells, *[cells[0] - cells[-1] if numbers else None] * (len(trees) == 2)])
-    return pd.DataFrame(found, columns=["section", "field", *trees, *["difference"] * (len(trees) == 2)], dtype=object)
+    columns: list[dict[tuple[str, str], Any]] = []
+    for tree in trees.values():
+        facts = rows.run_row(dict(tree))
+        column: dict[tuple[str, str], Any] = {("configuration", name): value for name, value in flat(tree["config"])}
+        for name in FACTS:
+            column["cost", name] = facts.get(name)
+        for score in tree["scores"]:
+            if score["subset"] is None:
+                column["score", f"{score['split']}/{score['metric']}"] = score["value"]
+        columns.append(column)
+    lines: list[list[Any]] = []
+    for section, name in dict.fromkeys(field for column in columns for field in column):
+        cells: list[Any] = [column.get((section, name)) for column in columns]
+        if all(cell == cells[0] for cell in cells):
+            continue
+        line = [section, name, *cells]
+        if len(trees) == 2:
+            numbers = section != "configuration" and all(isinstance(cell, int | float) for cell in cells)
+            line.append(cells[0] - cells[1] if numbers else None)
+        lines.append(line)
+    heads = ["section", "field", *trees]
+    if len(trees) == 2:
+        heads.append("difference")
+    return pd.DataFrame(lines, columns=heads, dtype=object)

@@ -63,13 +63,14 @@ def diagnostic(tree: Tree, metric: str) -> float | None:
     """
     if metric.startswith(metrics.LEFT) and "pruning" in tree["diagnostics"]:
         heads, free = free_heads(tree)
-        there = [head.split()[0] == metric.removeprefix(metrics.LEFT) for head in heads]
-        known = free is not None and "draws" not in tree["diagnostics"]["pruning"] and any(there)
-        return sum(there[round(free or 0) :]) / sum(there) if known else None
-    found = list(_leaves(tree["diagnostics"], metric.removeprefix(metrics.DIAGNOSTICS).split("/")))
-    if not found:
+        in_site = [head.split()[0] == metric.removeprefix(metrics.LEFT) for head in heads]
+        if free is None or "draws" in tree["diagnostics"]["pruning"] or not any(in_site):
+            return None
+        return sum(in_site[round(free) :]) / sum(in_site)
+    values = list(_leaves(tree["diagnostics"], metric.removeprefix(metrics.DIAGNOSTICS).split("/")))
+    if not values:
         raise KeyError(metric)
-    return _mean(found)
+    return _mean(values)
 
 
 def _leaves(tree: Any, path: list[str]) -> Iterator[Any]:
@@ -84,8 +85,8 @@ def _leaves(tree: Any, path: list[str]) -> Iterator[Any]:
 
 
 def _mean(values: Sequence[Any]) -> float | None:
-    known = [float(value) for value in values if isinstance(value, int | float)]
-    return sum(known) / len(known) if known else None
+    numbers = [float(value) for value in values if isinstance(value, int | float)]
+    return sum(numbers) / len(numbers) if numbers else None
 
 
 def facts(tree: Tree) -> dict[str, Any]:
@@ -97,13 +98,12 @@ def facts(tree: Tree) -> dict[str, Any]:
     heads, freed   heads in the order of a pruning, and how many of them are free
     with_one_head  BLEU of the layer that suffers most when its best head has to serve alone
     """
-    made, rule = tree["provenance"] or {}, (tree["selection"] or {}).get("rule", "")
     heads, free = free_heads(tree)
     alone = [s["value"] for s in tree["scores"] if s["metric"] == "bleu" and (s["subset"] or "").startswith("one of ")]
     return {
         "note": tree["error"] or "",
-        "device": made.get("device", ""),
-        "rule": rule,
+        "device": (tree["provenance"] or {}).get("device", ""),
+        "rule": (tree["selection"] or {}).get("rule", ""),
         "entropy": _mean(list(_leaves(tree["diagnostics"], ["cross", "entropy"]))),
         "tokens_per_second": (tree["resources"] or {}).get("tokens_per_second"),
         "freed": free,

@@ -72,10 +72,11 @@ def power(aim: str, effect: float, seeds: int, level: float = LEVEL, paired: boo
 
     if seeds < FEWEST:  # no test is made
         return 0.0
-    df, of = (seeds - 1, seeds) if paired else (2 * (seeds - 1), seeds / 2)
+    df, n = (seeds - 1, seeds) if paired else (2 * (seeds - 1), seeds / 2)
     tail = level / 2 if aim == "superiority" else LEVEL
-    one = 1 - float(nctdtr(df, min(effect, LARGEST / math.sqrt(seeds)) * math.sqrt(of), quantile(1 - tail, df)))
-    return max(0.0, 2 * one - 1) if aim == "equivalence" else one
+    noncentrality = min(effect, LARGEST / math.sqrt(seeds)) * math.sqrt(n)
+    one_sided = 1 - float(nctdtr(df, noncentrality, quantile(1 - tail, df)))
+    return max(0.0, 2 * one_sided - 1) if aim == "equivalence" else one_sided
 
 
 def seeds_for(aim: str, effect: float, wanted: float = POWER, level: float = LEVEL, paired: bool = False) -> int | None:

@@ -53,13 +53,13 @@ def _numbers(store: Store, identity: str, names: list[str]) -> dict[str, Any]:
     steps = [parse_json(line, where) for line in (store.content(identity, PER_STEP) or b"").splitlines()]
     losses = {"losses": [{k: v for k, v in step.items() if k not in TIMES} for step in steps]} if steps else {}
     scores = {"/".join(s[name] for name in ("split", "metric", "subset") if s[name]): s for s in tree["scores"]}
-    found = {name: tree[name] for name in ("protocol", "config", "data", "model")} | losses
-    found |= {name: tree[name] for name in ("history", "status", "error", "selection")} | {"scores": scores}
+    numbers = {name: tree[name] for name in ("protocol", "config", "data", "model")} | losses
+    numbers |= {name: tree[name] for name in ("history", "status", "error", "selection")} | {"scores": scores}
     for name in names:
         content = store.content(identity, name)
         lines = content.decode("utf-8", "replace").split("\n") if content is not None else []
-        found |= {f"{name}, line {number}": line for number, line in enumerate(lines, 1)}
-    return found | {"diagnostics": tree["diagnostics"]}
+        numbers |= {f"{name}, line {number}": line for number, line in enumerate(lines, 1)}
+    return numbers | {"diagnostics": tree["diagnostics"]}
 
 
 def _differing(where: str, before: Any, now: Any) -> Iterator[str]:
@@ -94,8 +94,9 @@ def cause(first: Record, second: Record) -> str:
     pairs = {words: (getattr(before, name, None), getattr(now, name, None)) for name, words in FACTS.items()}
     pairs |= {name: (old, now.packages.get(name)) for name, old in before.packages.items() if name not in OWN}
     pairs["commit"] = str(before.git_commit)[:12], str(now.git_commit)[:12]
-    found = [f"{name} {old or 'not recorded'} → {new}" for name, (old, new) in pairs.items() if old != new]
-    found += ["code that is not committed"] * bool(now.git_dirty)
-    if not found and not before.deterministic:
+    causes = [f"{name} {old or 'not recorded'} → {new}" for name, (old, new) in pairs.items() if old != new]
+    if now.git_dirty:
+        causes.append("code that is not committed")
+    if not causes and not before.deterministic:
         return "operations that are not deterministic: such a run differs from call to call"
-    return "; ".join(found) or "not known: versions, device, threads and code are the same"
+    return "; ".join(causes) or "not known: versions, device, threads and code are the same"

@@ -47,32 +47,40 @@ def run_line(record: Record) -> str:
 def configuration(record: Record) -> Iterator[str]:
     """Yield every field that differs from the defaults of its corpus and family, and the value it would have."""
     config, default, changed = dict(flat(record.config)), words.defaults(record.config), words.changed(record.config)
-    shown = {name: config[name] for name in (*words.MAIN, *changed) if name in config} | {"seed": record.seed}
-    width = max(map(len, shown))
-    for name, value in shown.items():
+    values = {name: config[name] for name in (*words.MAIN, *changed) if name in config} | {"seed": record.seed}
+    width = max(map(len, values))
+    for name, value in values.items():
         usual = f"   (default {_plain(default[name])})" if name in changed and name in default else ""
         yield f"  {name:<{width}}  {_plain(value)}{usual}"
 
 
 def _plain(value: Any) -> str:
-    return "none" if value is None else value if isinstance(value, str) and value else json.dumps(value)
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) and value else json.dumps(value)
 
 
 def scores(record: Record) -> Iterator[str]:
     """Yield a row for each score and a column for each split; then a row for each part of a split, if there are any."""
     for parts in (False, True):
         grid: dict[str, dict[str, str]] = {}
-        for score in (one for one in record.scores if (one.subset is not None) == parts):
-            metric, place = table.metric_of(f"/{score.metric}"), ", ".join(filter(None, (score.split, score.subset)))
-            shown = {"sentences": str(score.n), metric.full_title: labels.number(score.value, metric.decimals)}
-            for name, text in shown.items():
+        for score in record.scores:
+            if (score.subset is not None) != parts:
+                continue
+            metric = table.metric_of(f"/{score.metric}")
+            place = ", ".join(filter(None, (score.split, score.subset)))
+            texts = {"sentences": str(score.n), metric.full_title: labels.number(score.value, metric.decimals)}
+            for name, text in texts.items():
                 row, column = (place, name) if parts else (name, place)
                 grid.setdefault(row, {}).setdefault(column, text)
+        if not grid:
+            continue
         columns = list(dict.fromkeys(column for row in grid.values() for column in row))
         lines = [["", *columns], *([name, *(row.get(column, "") for column in columns)] for name, row in grid.items())]
         widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
-        yield from [""] * (parts and bool(grid))
-        for name, *cells in lines if grid else ():
+        if parts:
+            yield ""
+        for name, *cells in lines:
             yield " ".join([name.ljust(widths[0]), *map(str.rjust, cells, widths[1:])]).rstrip()
 
 

@@ -86,14 +86,19 @@ class ArmRuns:
 
         One that has the same value in all attention sites is also there without the site.
         """
-        cell, sites = self.runs[0].cell, dict[str, list[Any]]()
+        cell = self.runs[0].cell
         assert cell.experiment is not None
-        found = dict(flat(cell.experiment.model_dump()))
-        for name, value in found.items():
+        fields = dict(flat(cell.experiment.model_dump()))
+        by_site: dict[str, list[Any]] = {}
+        for name, value in fields.items():
             if name.startswith(SHARED):
-                sites.setdefault(name.removeprefix(SHARED).partition(".")[2], []).append(value)
-        found |= {SHARED + name: some[0] for name, some in sites.items() if len(set(map(repr, some))) == 1}
-        return {name: value for name, value in (found | dict(cell.overrides)).items() if name != "seed"}
+                by_site.setdefault(name.removeprefix(SHARED).partition(".")[2], []).append(value)
+        for name, values in by_site.items():
+            if len(set(map(repr, values))) == 1:
+                fields[SHARED + name] = values[0]
+        fields |= dict(cell.overrides)
+        fields.pop("seed", None)
+        return fields
 
     def has(self, chosen: Overrides) -> bool:
         """Return True if the arm has these values. True is no 1."""
@@ -147,11 +152,13 @@ class Runs:
             raise InputError(f"{self.folder}: no such folder of runs. {remedy}")
         if spec.path not in self._declared:
             sweeps = self.store.manifest["sweeps"] if self.store.published else ()
-            known = not sweeps or spec.path.parent not in (self.sweeps, SWEEPS) or spec.name in sweeps
-            runs = tuple(self._run(spec, cell, known) for cell in spec.cells)
+            published = not sweeps or spec.path.parent not in (self.sweeps, SWEEPS) or spec.name in sweeps
+            runs = tuple(self._run(spec, cell, published) for cell in spec.cells)
             if not self.store.published:
-                made = [run for run in runs if run.state in MADE]
-                for problem in differences((run.facet, self.store.where(run.id), self._tree(run.id)) for run in made):
+                records = (
+                    (run.facet, self.store.where(run.id), self._tree(run.id)) for run in runs if run.state in MADE
+                )
+                for problem in differences(records):
                     raise InputError(problem)
             self._declared[spec.path] = runs
         return self._declared[spec.path]
@@ -168,14 +175,18 @@ class Runs:
         """
         import pandas as pd
 
-        runs, columns = self.of(spec), [*DeclaredRun._fields[:-1], *measures.FACTS, "rule", "device"]
-        facts = (measures.facts(self._tree(run.id)) if run.state in MADE else {} for run in runs)
-        frame = pd.DataFrame([run._asdict() | known for run, known in zip(runs, facts, strict=True)], columns=columns)
+        runs = self.of(spec)
+        rows = []
+        for run in runs:
+            facts = measures.facts(self._tree(run.id)) if run.state in MADE else {}
+            rows.append(run._asdict() | facts)
+        columns = [*DeclaredRun._fields[:-1], *measures.FACTS, "rule", "device"]
+        frame = pd.DataFrame(rows, columns=columns)
         frame = frame.fillna({"rule": "", "device": ""}).astype(dict.fromkeys(measures.FACTS, float))
         for name in dict.fromkeys([primary(spec), *metrics]):
             split, score, *part = name.split("/", 2)
-            found = self.scored(split, score)
-            values = [found.get(run.id, {}).get(part[0] if part else None) for run in runs]
+            scores = self.scored(split, score)
+            values = [scores.get(run.id, {}).get(part[0] if part else None) for run in runs]
             frame[name] = pd.Series(values, dtype=float).where(frame["state"].isin(SCORED))
         return frame
 
@@ -199,15 +210,16 @@ class Runs:
         Raises:
             InputError: see `spec` and `of`; or the sweeps are of different protocols, whose runs are not compared.
         """
-        found: dict[str, ArmRuns] = {}
-        protocols = set[frozenset[int]]()
+        arms: dict[str, ArmRuns] = {}
+        protocols: set[frozenset[int]] = set()
         for name in sweeps:
-            own = matching(self.arms(self.spec(name, beside)), {"data.name": corpus, "model.family": family})
-            found |= {arm.key: arm for arm in own}
-            protocols |= {frozenset(arm.fields["protocol"] for arm in own)} if own else set()
+            listed = matching(self.arms(self.spec(name, beside)), {"data.name": corpus, "model.family": family})
+            arms |= {arm.key: arm for arm in listed}
+            if listed:
+                protocols.add(frozenset(arm.fields["protocol"] for arm in listed))
         if len(protocols) > 1:
             raise InputError("with_sweeps: expected sweeps of one protocol, got several. Ask of each on its own.")
-        return tuple(found.values())
+        return tuple(arms.values())
 
     def values(self, arm: ArmRuns, measure: Measure) -> Arm:
         """Return the values of one arm by seed; no values where a run has null for it.
@@ -245,11 +257,11 @@ class Runs:
         import pyarrow.compute as pc
 
         if (split, score) not in self._scored:
-            found = self._scored[split, score] = {}
+            scores = self._scored[split, score] = {}
             if len(table := self.store.score_table):
                 wanted = pc.and_(pc.equal(table["split"], split), pc.equal(table["metric"], score))
                 for row in table.filter(wanted).select(["id", "subset", "value"]).to_pylist():
-                    found.setdefault(row["id"], {})[row["subset"]] = row["value"]
+                    scores.setdefault(row["id"], {})[row["subset"]] = row["value"]
         return self._scored[split, score]
 
     def _run(self, spec: Spec, cell: Cell, published: bool) -> DeclaredRun:
@@ -266,8 +278,9 @@ class Runs:
         elif (state := store.state(cell.id)) in MADE:
             record = store.record(cell.id)
             for name, expected in {"id": cell.id, "config_hash": config_hash(e), "seed": e.seed}.items():
-                if (found := getattr(record, name)) != expected:
-                    problem = f"{store.where(cell.id)}: {name}: expected {expected}, as declared, got {found}."
+                value = getattr(record, name)
+                if value != expected:
+                    problem = f"{store.where(cell.id)}: {name}: expected {expected}, as declared, got {value}."
                     remedy = "The record was changed by hand or moved: restore it, or remove it to run again."
                     raise InputError(f"{problem} {remedy}")
         if state == "finished":
@@ -301,27 +314,28 @@ def differences(cells: Iterable[tuple[str, str, Mapping[str, Any]]], published: 
     first: dict[tuple[str, str], tuple[Any, str]] = {}
     for facet, where, tree in cells:
         for name, value in _compared(tree, published):
-            usual, there = first.setdefault(("" if name.startswith("scores.") else facet, name), (value, where))
+            scope = "" if name.startswith("scores.") else facet
+            usual, place = first.setdefault((scope, name), (value, where))
             if value != usual:
-                yield (
-                    f"{where}: {name}: {value}, and {there} has {usual}; they can't be compared: run one of them again"
-                )
+                remedy = "they can't be compared: run one of them again"
+                yield f"{where}: {name}: {value}, and {place} has {usual}; {remedy}"
 
 
 def _compared(tree: Mapping[str, Any], published: bool) -> Iterator[tuple[str, Any]]:
-    data, made = tree["data"] or {}, tree["provenance"]
+    data = tree["data"] or {}
+    provenance = tree["provenance"]
     yield from ((f"data.files.{name}", digest) for name, digest in (data.get("files") or {}).items())
     for score in tree["scores"]:
         if score["hypotheses"] is not None or score["metric"] in ("bleu", "chrf"):
             yield f"scores.{score['metric']}.signature", score["signature"]
     if published and data:
         yield from ((f"data.{name}", data[name]) for name in ("version", "subwords"))
-    if published and made:
-        yield from ((f"provenance.packages.{name}", made["packages"].get(name)) for name in PACKAGES)
-        yield "provenance.precision", made["precision"]
+    if published and provenance:
+        yield from ((f"provenance.packages.{name}", provenance["packages"].get(name)) for name in PACKAGES)
+        yield "provenance.precision", provenance["precision"]
         for name in ("device", "device_count", "threads"):
-            values = list(dict.fromkeys(call.get(name) for call in made.get("calls") or [made]))
-            if name == "device" and made["deterministic"]:
+            values = list(dict.fromkeys(call.get(name) for call in provenance.get("calls") or [provenance]))
+            if name == "device" and provenance["deterministic"]:
                 values = ["one thread of a processor"]
             if values != [None]:  # older records do not say with how many threads
                 yield f"provenance.{name}", ", then ".join(map(str, values))
@@ -338,22 +352,25 @@ def find_levels(arms: Sequence[ArmRuns], chosen: Overrides, *over: str) -> list[
     Raises:
         InputError: there is none, or two that differ in anything else.
     """
-    found, words = matching(arms, chosen), " ".join(f"{name}={text(value)}" for name, value in chosen.items())
-    if not found:
-        there = {name: dict.fromkeys(text(arm.fields[name]) for arm in arms if name in arm.fields) for name in chosen}
-        known = "; ".join(f"{name} is {', '.join(values) or 'nowhere'}" for name, values in there.items())
-        raise InputError(f"no arm has {words}. In these sweeps {known}.")
+    fitting = matching(arms, chosen)
+    words = " ".join(f"{name}={text(value)}" for name, value in chosen.items())
+    if not fitting:
+        values = []
+        for name in chosen:
+            listed = dict.fromkeys(text(arm.fields[name]) for arm in arms if name in arm.fields)
+            values.append(f"{name} is {', '.join(listed) or 'nowhere'}")
+        raise InputError(f"no arm has {words}. In these sweeps {'; '.join(values)}.")
     levels: dict[tuple[Any, ...], ArmRuns] = {}
-    for arm in found:
+    for arm in fitting:
         first = levels.setdefault(tuple(arm.fields.get(name) for name in over), arm)
         if first is not arm:
-            given = dict.fromkeys([*first.runs[0].cell.overrides, *arm.runs[0].cell.overrides])
-            apart = [n for n in given if n not in chosen and repr(first.fields.get(n)) != repr(arm.fields.get(n))]
+            names = dict.fromkeys([*first.runs[0].cell.overrides, *arm.runs[0].cell.overrides])
+            apart = [n for n in names if n not in chosen and repr(first.fields.get(n)) != repr(arm.fields.get(n))]
             raise InputError(
                 f"expected one arm, got several with {words or 'nothing given'}. They differ in {', '.join(apart)}. "
                 "Add one of these fields."
             )
-    if over and len(found) < 2:
+    if over and len(fitting) < 2:
         raise InputError(f"over: expected several values of {' and '.join(over)}, got one arm with {words}.")
     try:
         return sorted(levels.items(), key=lambda pair: pair[0])

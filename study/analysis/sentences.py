@@ -62,8 +62,10 @@ def sentences(
         if (count := len(texts[f"hypothesis{end}"])) != len(pairs):
             expected = f"expected {len(pairs)} translations of {split}, got {count}"
             raise InputError(f"{store.where(identity)}: {expected}. Restore the file.")
-        found = zip(texts[f"hypothesis{end}"], pairs, strict=True)
-        columns[f"score{end}"] = [scoring.METRICS[score]([text], [pair.target]).value for text, pair in found]
+        columns[f"score{end}"] = [
+            scoring.METRICS[score]([text], [pair.target]).value
+            for text, pair in zip(texts[f"hypothesis{end}"], pairs, strict=True)
+        ]
     frame = pd.DataFrame(columns)
     if versus is not None:
         frame["difference"] = frame["score"] - frame["score_vs"]

@@ -39,6 +39,11 @@ class Row:
     bold: frozenset[str] = frozenset()
     numbers: Mapping[str, Any] = field(default_factory=dict)
 
+    def markdown(self, key: str) -> str:
+        """Return one of its texts as Markdown."""
+        text = escaped(self.cells[key])
+        return f"**{text}**" if key in self.bold else text
+
 
 @dataclass(frozen=True)
 class Table:
@@ -79,10 +84,7 @@ class Table:
         title = shown(self.title).replace("<", "\\<")
         lines = [f"**{title}**"]
         for block, rows in groupby(self.rows, lambda row: row.block):
-            texts = [
-                ["**" * (key in row.bold) + escaped(row.cells[key]) + "**" * (key in row.bold) for key in heads]
-                for row in rows
-            ]
+            texts = [[row.markdown(key) for key in heads] for row in rows]
             lines += ["", f"*{escaped(block)}*"] if block else []
             lines += ["", markdown(pd.DataFrame(texts, columns=list(heads.values())), right)]
         return "\n".join([*lines, *(f"\n{escaped(note)}" for note in self.notes)]) + "\n"

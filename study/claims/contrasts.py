@@ -101,27 +101,35 @@ def weigh(contrast: Contrast, among: QuestionArms) -> Weighted:
     Raises:
         InputError: an arm is none, or more than one; or a record lacks the number.
     """
-    sides = contrast.sides
     match contrast.statistic:
         case "correlation":
             return _correlation(contrast, among)
         case "within" | "costly":
             return _within(contrast, among)
         case "band":
-            bands = [(float(sign), _band(contrast, side, among)) for sign, side in sides]
+            bands = [(float(sign), _band(contrast, side, among)) for sign, side in contrast.sides]
             return Weighted(bands, len(among.levels(contrast.arm, RATE)[0][1].runs))
         case "draws":
             return _draws(contrast, among)
-    best = [_best(contrast, side, among) for _, side in sides]
-    parts = [(float(sign), arm) for (sign, _), (arm, _) in zip(sides, best, strict=True)]
+    return _difference(contrast, among)
+
+
+def _difference(contrast: Contrast, among: QuestionArms) -> Weighted:
+    """Arms of a difference or an interaction. An arm that stands on several sides has the sum of their weights."""
+    arms: dict[str, ArmRuns] = {}
     weights: dict[str, float] = {}
-    for weight, arm in parts:
-        weights[arm.key] = weights.get(arm.key, 0.0) + weight
+    notes = []
+    for sign, side in contrast.sides:
+        arm, note = _best(contrast, side, among)
+        arms[arm.key] = arm
+        weights[arm.key] = weights.get(arm.key, 0.0) + sign
+        if note:
+            notes.append(note)
     if not any(weights.values()):
         raise InputError("expected different arms, got the same arm and baseline. Name a field in which they differ.")
-    arms = {arm.key: among.values(arm) for _, arm in parts}
-    weighted = [(weight, arms[key]) for key, weight in weights.items()]
-    return Weighted(weighted, len(parts[0][1].runs), weighted, [note for _, note in best if note])
+    parts = [(weight, among.values(arms[key])) for key, weight in weights.items()]
+    declared = len(next(iter(arms.values())).runs)
+    return Weighted(parts, declared, parts, notes)
 
 
 def _best(contrast: Contrast, side: Overrides, among: QuestionArms) -> tuple[ArmRuns, str]:
@@ -139,32 +147,36 @@ def _best(contrast: Contrast, side: Overrides, among: QuestionArms) -> tuple[Arm
         return arm.holes > 0, not arm.diverged, -math.inf if arm.mean is None else direction * arm.mean
 
     values, best = max(candidates, key=quality)
-    places = []
+    if not among.values(best).values:
+        return best, ""
+    settings = []
     for i, name in enumerate(contrast.best_over):
-        there = sorted({one[i] for one, _ in candidates})
-        edge = " (the edge of the grid)" if len(there) > 2 and values[i] in (there[0], there[-1]) else ""
-        places.append(f"{_field(name)} {text(values[i])}{edge}")
-    return best, f"{_side(side)} is best at {', '.join(places)}" if among.values(best).values else ""
+        grid = sorted({levels[i] for levels, _ in candidates})
+        at_edge = len(grid) > 2 and values[i] in (grid[0], grid[-1])
+        settings.append(f"{_field(name)} {text(values[i])}{' (the edge of the grid)' if at_edge else ''}")
+    return best, f"{_side(side)} is best at {', '.join(settings)}"
 
 
 def _band(contrast: Contrast, side: Overrides, among: QuestionArms) -> Arm:
     """Return a synthetic arm: the width of a side's band of learning rates, by seed. A rate that diverged is bad."""
     if metrics.metric_of(among.measure.metric).direction >= 0:
         raise InputError(f"metric: expected a loss such as valid/nll with band, got {among.measure.metric}.")
-    levels, widths = among.levels(side, RATE), {}
-    rates, arms = [rate for (rate,), _ in levels], [among.values(arm) for _, arm in levels]
+    levels = among.levels(side, RATE)
+    rates = [rate for (rate,), _ in levels]
+    arms = [among.values(arm) for _, arm in levels]
+    widths = {}
     for seed in sorted({seed for arm in arms for seed in arm.values}):
         losses = [arm.values.get(seed, math.inf) for arm in arms]
         low = high = losses.index(min(losses))
-        limit = losses[low] + contrast.within
+        limit = min(losses) + contrast.within
         while low > 0 and losses[low - 1] <= limit:
             low -= 1
         while high < len(losses) - 1 and losses[high + 1] <= limit:
             high += 1
         widths[seed] = math.log2(rates[high] / rates[low])
-    made = _synthetic(_side(side), widths, arms)
-    everywhere = max(len(arm.values) + arm.diverged for arm in arms) - len(widths)
-    return replace(made, diverged=0 if made.holes else everywhere)
+    band = _synthetic(_side(side), widths, arms)
+    diverged_everywhere = max(len(arm.values) + arm.diverged for arm in arms) - len(widths)
+    return replace(band, diverged=0 if band.holes else diverged_everywhere)
 
 
 def _within(contrast: Contrast, among: QuestionArms) -> Weighted:
@@ -175,44 +187,52 @@ def _within(contrast: Contrast, among: QuestionArms) -> Weighted:
     (_, declared), *_ = among.levels(contrast.arm)
     if contrast.statistic == "costly":
         metrics.check_claimed(f"{among.measure.metric}/without cross 0 0", declared.corpus)
-    of, bases = among.values(declared, contrast.of), [among.values(declared, name) for name in contrast.subtracted]
+    arm = among.values(declared, contrast.of)
+    bases = [among.values(declared, name) for name in contrast.subtracted]
     number = contrast.minus if isinstance(contrast.minus, float) else 0.0
-    values = dict(of.values) if all(base.values for base in bases) else {}
+    values = dict(arm.values) if all(base.values for base in bases) else {}
     for seed in values:
-        taken = [base.values[seed] for base in bases] or [number]
-        values[seed] -= sum(taken) / len(taken)
-    scores = [] if contrast.statistic == "costly" else [(1.0, of), *((-1.0, base) for base in bases)]
-    return Weighted([(1.0, replace(of, values=values))], len(declared.runs), scores)
+        subtracted = [base.values[seed] for base in bases] or [number]
+        values[seed] -= sum(subtracted) / len(subtracted)
+    scores = [] if contrast.statistic == "costly" else [(1.0, arm), *((-1.0, base) for base in bases)]
+    return Weighted([(1.0, replace(arm, values=values))], len(declared.runs), scores)
 
 
 def _draws(contrast: Contrast, among: QuestionArms) -> Weighted:
     """One synthetic arm: the difference of means on each draw of the corpus, by the draw."""
-    own, base = (
-        {draw: among.values(arm) for (draw,), arm in among.levels(side, DRAW)}
-        for side in (contrast.arm, contrast.baseline)
-    )
-    if own.keys() != base.keys():
+    above = among.levels(contrast.arm, DRAW)
+    below = among.levels(contrast.baseline, DRAW)
+    if [draw for draw, _ in above] != [draw for draw, _ in below]:
         raise InputError(f"draws: expected the same values of {DRAW} for arm and baseline, got different ones.")
-    values = {draw: (own[draw].mean or 0.0) - (base[draw].mean or 0.0) for draw in own}
-    arms = [arm for draw in own for arm in (own[draw], base[draw])]
-    made = _synthetic(arms[0].name, values if all(arm.values for arm in arms) else {}, arms)
+    values = {}
+    arms = []
+    for ((draw,), runs), (_, base_runs) in zip(above, below, strict=True):
+        arm, base = among.values(runs), among.values(base_runs)
+        values[draw] = (arm.mean or 0.0) - (base.mean or 0.0)
+        arms += [arm, base]
+    if not all(arm.values for arm in arms):
+        values = {}
     seeds = min(len(arm.values) for arm in arms)
-    return Weighted([(1.0, made)], len(own), notes=[f"n counts draws of the corpus, of {seeds} seeds each"])
+    difference = _synthetic(arms[0].name, values, arms)
+    return Weighted([(1.0, difference)], len(above), notes=[f"n counts draws of the corpus, of {seeds} seeds each"])
 
 
 def _correlation(contrast: Contrast, among: QuestionArms) -> Weighted:
     """Pairs of scores by arm. An arm takes part if it is whole and its second score is not at an edge of its range."""
-    sharing, limits = matching(among.arms, among.where), metrics.metric_of(contrast.between[1]).limits
-    both = [tuple(among.values(arm, metric) for metric in contrast.between) for arm in sharing]
+    limits = metrics.metric_of(contrast.between[1]).limits
+    arms = matching(among.arms, among.where)
+    parts = []
     pairs = []
-    for first, second in both:
+    for arm in arms:
+        first, second = (among.values(arm, metric) for metric in contrast.between)
+        parts.append((0.0, first))
         at_edge = second.mean is not None and limits and metrics.end(second.mean, limits)
         if first.values and second.values and not (first.diverged or first.holes or at_edge):
             pairs.append([(first.values[seed], second.values[seed]) for seed in sorted(first.values)])
     notes = ["n counts arms"]
-    if left := len(both) - len(pairs):
+    if left := len(arms) - len(pairs):
         notes.append(f"{left} arms left out: diverged, without a value, or at an edge of the range")
-    return Weighted([(0.0, first) for first, _ in both], len(both), notes=notes, pairs=pairs)
+    return Weighted(parts, len(arms), notes=notes, pairs=pairs)
 
 
 def _synthetic(name: str, values: Mapping[int, float], of: Sequence[Arm]) -> Arm:
@@ -225,37 +245,40 @@ def name_of(contrast: Contrast, measure: Measure, words: bool = True) -> str:
     """Return a contrast in words, such as `all states − final state`, or by names of fields."""
     if contrast.name:
         return contrast.name
-    arm, base, minus, kind = contrast.arm, contrast.baseline, contrast.minus, contrast.statistic
-    sides = [_side(one, other, words) for one, other in ((arm, base), (base, arm)) if one]
-    name = (" ÷ " if kind == "ratio" else " − ").join(sides)
-    taken = ", ".join(_metric(one, words) for one in contrast.subtracted)
-    match kind:
-        case "ratio" if shared := {field: value for field, value in arm.items() if base.get(field) == value}:
-            return f"{name}, {_side(shared, {}, words)}"
+    arm, base, minus = contrast.arm, contrast.baseline, contrast.minus
+    sides = [_side(side, opposite, words) for side, opposite in ((arm, base), (base, arm)) if side]
+    name = (" ÷ " if contrast.statistic == "ratio" else " − ").join(sides)
+    match contrast.statistic:
+        case "ratio":
+            shared = {field: value for field, value in arm.items() if base.get(field) == value}
+            return f"{name}, {_side(shared, {}, words)}" if shared else name
         case "interaction" if isinstance(minus, Pair):
             return f"({name}) − ({_side(minus.arm, arm, words)})"
         case "band":
             return f"{name}, band of good {_field(RATE, words)}s"
         case "correlation":
-            between = " and ".join(_metric(one, words) for one in contrast.between)
+            between = " and ".join(_metric(metric, words) for metric in contrast.between)
             return f"ρ of {between}, {'between' if contrast.level == 'arms' else 'within'} arms"
         case "within":
             mean = "the mean of " if len(contrast.subtracted) > 1 else ""
-            return f"{_metric(contrast.of, words)} − {mean}{taken or text(minus)}"
+            subtracted = ", ".join(_metric(metric, words) for metric in contrast.subtracted) or text(minus)
+            return f"{_metric(contrast.of, words)} − {mean}{subtracted}"
         case "costly":
             return f"{measure.title} − {text(minus)} %"
         case "draws":
             return f"{name}, over draws of the corpus"
-    best = " and ".join(_field(one, words) for one in contrast.best_over)
+    best = " and ".join(_field(field, words) for field in contrast.best_over)
     return f"{name}, each at its best {best}" if best else name
 
 
-def _side(side: Overrides, other: Overrides | None = None, words: bool = True) -> str:
-    """Return the fields of a side that another side has not, in words or by their names."""
-    other = other or {}
-    own = {name: value for name, value in side.items() if name not in other or other[name] != value} or side
-    fields = [(_field(name, words=False), text(value)) for name, value in own.items()]
-    return arm_words(" ".join(map("=".join, fields))) if words else ", ".join(map(" ".join, fields))
+def _side(side: Overrides, opposite: Overrides | None = None, words: bool = True) -> str:
+    """Return the fields of a side that the opposite side has not, in words or by their names."""
+    opposite = opposite or {}
+    differing = {name: value for name, value in side.items() if name not in opposite or opposite[name] != value}
+    fields = [(_field(name, words=False), text(value)) for name, value in (differing or side).items()]
+    if words:
+        return arm_words(" ".join(f"{name}={value}" for name, value in fields))
+    return ", ".join(f"{name} {value}" for name, value in fields)
 
 
 def _field(name: str, words: bool = True) -> str:

@@ -18,7 +18,7 @@ from study.analysis.inference import Arm
 from study.analysis.measures import Measure
 from study.claims.contrasts import Weighted
 from study.claims.schema import Claim, Question
-from study.claims.verdicts import Finding, conclude
+from study.claims.verdicts import Answer, Comparison, conclude
 from study.errors import InputError
 from study.schema import Section
 from study.store.folder import read_section
@@ -60,19 +60,19 @@ class Costs(Section):
     @property
     def machine(self) -> str:
         """`AMD EPYC, 1 thread`."""
-        return f"{self.provenance.device}, {self.threads} thread{'s' * (self.threads > 1)}"
+        return f"{self.provenance.device}, {self.threads} {'thread' if self.threads == 1 else 'threads'}"
 
-    def one(self, chosen: Mapping[str, object]) -> Measured:
-        """Return the alternative that is meant.
+    def alternative(self, fields: Mapping[str, object]) -> Measured:
+        """Return the alternative with these fields.
 
         Raises:
             InputError: there is none, or more than one.
         """
-        found = [m for m in self.measured if m.site.model_dump().items() >= chosen.items()]
-        if len(found) != 1:
-            fields = f"the fields of one measured site ({', '.join(Site.model_fields)})"
-            raise InputError(f"expected {fields}, got {chosen}, which {len(found)} sites have.")
-        return found[0]
+        measured = [each for each in self.measured if each.site.model_dump().items() >= fields.items()]
+        if len(measured) != 1:
+            names = f"the fields of one measured site ({', '.join(Site.model_fields)})"
+            raise InputError(f"expected {names}, got {fields}, which {len(measured)} sites have.")
+        return measured[0]
 
 
 def read(folder: Path) -> Costs | None:
@@ -87,24 +87,39 @@ def read(folder: Path) -> Costs | None:
     return read_section(Costs, path, "Write it again with `python benchmarks/cost.py --write`.")
 
 
-def rows(claim: Claim, question: Question, folder: Path) -> list[Finding]:
-    """Return the rows of a question of measured times; `not yet run` if the folder of results has none.
+def answer(claim: Claim, question: Question, folder: Path) -> Answer:
+    """Answer a question of measured times; `not yet run` if the folder of results has none.
 
     A contrast has one synthetic arm, the logarithm of the ratio, process by process.
 
     Raises:
         InputError: a contrast names a site that was not measured.
     """
-    costs, found = read(folder), []
+    costs = read(folder)
+    comparisons = []
     for contrast in question.contrasts:
-        weighted, machine = Weighted([(1.0, Arm("times", {}, holes=1))], 0), ""
-        if costs is not None:
-            arm, base = (costs.one(question.where | side) for _, side in contrast.sides)
-            pairs = zip(arm.milliseconds, base.milliseconds, strict=True)
-            times, machine = {process: math.log(a / b) for process, (a, b) in enumerate(pairs)}, costs.machine
-            note = f"{arm.megabytes / base.megabytes:.2f} times the memory"
-            weighted = Weighted([(1.0, Arm("times", times))], len(times), notes=[note])
-        limit, measure = math.log(float(question.margin or 1)), Measure(question.metric)
-        found.append(Finding(claim, question, contrast, "one site", machine, measure, weighted, limit))
-    conclude(found)
-    return found
+        if costs is None:
+            weighted = Weighted([(1.0, Arm("times", {}, holes=1))], 0)
+        else:
+            weighted = _ratios(costs, *(question.where | side for _, side in contrast.sides))
+        comparison = Comparison(
+            claim=claim,
+            question=question,
+            contrast=contrast,
+            corpus="one site",
+            family=costs.machine if costs else "",
+            measure=Measure(question.metric),
+            weighted=weighted,
+            margin=math.log(float(question.margin or 1)),
+        )
+        comparisons.append(comparison)
+    return conclude(comparisons)
+
+
+def _ratios(costs: Costs, arm: Mapping[str, object], baseline: Mapping[str, object]) -> Weighted:
+    """Return the logarithms of the ratios of two alternatives' times, one for each process."""
+    above, below = costs.alternative(arm), costs.alternative(baseline)
+    pairs = zip(above.milliseconds, below.milliseconds, strict=True)
+    ratios = {process: math.log(time / base_time) for process, (time, base_time) in enumerate(pairs)}
+    note = f"{above.megabytes / below.megabytes:.2f} times the memory"
+    return Weighted([(1.0, Arm("times", ratios))], len(ratios), notes=[note])

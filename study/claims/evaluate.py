@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from study.analysis.measures import Measure
-from study.analysis.runs import Runs
+from study.analysis.runs import ArmRuns, Runs
 from study.claims import costs
 from study.claims.contrasts import QuestionArms, weigh
-from study.claims.schema import Claim, ClaimFile, NamedMargin, Overrides, Question, margin_of
+from study.claims.schema import Claim, ClaimFile, Contrast, NamedMargin, Overrides, Question, margin_of
 from study.claims.sentences import SentenceNoises
-from study.claims.verdicts import Finding, conclude, over_the_study
+from study.claims.verdicts import Answer, Comparison, Finding, conclude, findings
 from study.errors import InputError
 from study.scores import metrics
 from study.sweep import fields
@@ -34,19 +34,23 @@ def evaluate(
     Raises:
         InputError: a claim that is not there, one that names what no sweep has, or a record that can't be used.
     """
-    margins = {name: margin for file in files for name, margin in file.margins.items()}
-    names, known = set(wanted), {name for file in files for claim in file.claims for name in claim.names}
-    if unknown := names - known:
+    margins: dict[str, NamedMargin] = {}
+    names: set[str] = set()
+    for file in files:
+        margins |= file.margins
+        names = names.union(*(claim.names for claim in file.claims))
+    selected = set(wanted)
+    if unknown := selected - names:
         raise InputError(f"claim: expected a number or name of a claim, got {min(unknown)}. `study claims` lists all.")
-    found: list[Finding] = []
+    rows: list[Finding] = []
     for file in files:
         evaluator = Evaluator(runs, margins, file.path, noises or SentenceNoises(runs.store))
-        claims = [claim for claim in file.claims if not names or names & claim.names]
-        rows = [row for claim in claims for row in evaluator.rows(claim)]
-        if not names:
-            over_the_study(rows)
-        found += rows
-    return found
+        answers: list[Answer] = []
+        for claim in file.claims:
+            if not selected or selected & claim.names:
+                answers += evaluator.answers(claim)
+        rows += findings(answers, whole_file=not selected)
+    return rows
 
 
 @dataclass
@@ -58,72 +62,99 @@ class Evaluator:
     path: Path
     noises: SentenceNoises
 
-    def rows(self, claim: Claim) -> list[Finding]:
-        """Return the rows of one claim.
+    def answers(self, claim: Claim) -> list[Answer]:
+        """Answer the questions of one claim.
 
         Raises:
             InputError: a sweep, arm, field, value or metric is not there; with the file, the claim and the field.
         """
-        found: list[Finding] = []
+        answers: list[Answer] = []
         for number, question in enumerate(claim.questions):
             try:
-                found += costs.rows(claim, question, self.runs.folder) if question.benchmark else []
+                if question.benchmark:
+                    answers.append(costs.answer(claim, question, self.runs.folder))
                 for pair in question.asked:
-                    found += self.ask(claim, question, pair)
+                    answers.append(self.answer(claim, question, pair))
             except InputError as problem:
                 raise InputError(f"{self.path}: claim {claim.id}.questions.{number}: {problem}") from None
-        return found
+        return answers
 
-    def ask(self, claim: Claim, question: Question, pair: str) -> list[Finding]:
-        """Return the rows of a question in one corpus and family.
+    def answer(self, claim: Claim, question: Question, pair: str) -> Answer:
+        """Answer a question in one corpus and family.
 
         Raises:
-            InputError: see `rows`.
+            InputError: see `answers`.
         """
-        rows = self._tested(claim, question, question.metric, pair)
-        if question.second:
-            for row, second in zip(rows, self._tested(claim, question, question.second, pair), strict=True):
-                row.second = second
-        conclude(rows)
-        return rows
+        first = self._comparisons(claim, question, question.metric, pair)
+        second = self._comparisons(claim, question, question.second, pair) if question.second else []
+        return conclude(first, second)
 
-    def _tested(self, claim: Claim, question: Question, metric: str, pair: str) -> list[Finding]:
-        """Return the rows of a question by one of its scores."""
+    def _comparisons(self, claim: Claim, question: Question, metric: str, pair: str) -> list[Comparison]:
+        """Return the contrasts of a question by one of its scores, checked, with their arms."""
         corpus, _, family = pair.partition("/")
-        sweeps = [name for name in (question.sweep, *question.with_sweeps) if name]
-        place: Overrides = {"data.name": corpus, "model.family": family}
-        for chosen in (place, question.where, *(side for one in question.contrasts for _, side in one.sides)):
-            for name, value in chosen.items():
-                fields.check(name, value)
-        arms = self.runs.named_arms(sweeps, corpus, family, self.path.parent)
-        if not arms:
-            raise InputError(f"asked: expected a corpus/family of sweep {question.sweep}, got {pair}.")
-        for name in (metric, *(name for contrast in question.contrasts for name in contrast.named)):
+        arms = self._arms(question, corpus, family)
+        for name in (metric, *(name for contrast in question.contrasts for name in contrast.metric_names)):
             metrics.check_claimed(name, arms[0].corpus)
         margin = margin_of(question, metric, pair, self.margins)
-        measure = Measure(metric, (margin or 0.0) if "costly" in question.statistics else None)
-        among = QuestionArms(self.runs, measure, question.where, arms)
-        effects, rows = self._effects(claim, question, metric, pair), []
+        costing = None
+        if "costly" in question.statistics:  # the margin is in what is counted
+            costing = margin
+            margin = None
+        measure = Measure(metric, costing)
+        question_arms = QuestionArms(self.runs, measure, question.where, arms)
+        effects = self._effects(claim, question, metric, pair)
+        comparisons = []
         for contrast in question.contrasts:
-            any_sign = contrast.expect == "different" and question.type != "noninferiority"
-            if not (contrast.direction(metric) or any_sign or question.type == "equivalence"):
-                takes = f"expected higher or lower for a {question.type} by {metric}, got {contrast.expect}"
-                raise InputError(f"expect: {takes}. Only a superiority may be different.")
-            weighted = weigh(contrast, among)
+            _check_direction(question, contrast, metric)
+            weighted = weigh(contrast, question_arms)
             if question.design == "paired" and not weighted.pairable and all(arm.values for _, arm in weighted.parts):
                 raise InputError("design: expected the same seeds in all arms of a paired contrast, got others.")
-            limit = None if measure.costing is not None else margin
-            row = Finding(claim, question, contrast, corpus, family, measure, weighted, limit, effects)
-            row.noise = self.noises.of(row)
-            rows.append(row)
-        return rows
+            comparison = Comparison(
+                claim=claim,
+                question=question,
+                contrast=contrast,
+                corpus=corpus,
+                family=family,
+                measure=measure,
+                weighted=weighted,
+                margin=margin,
+                effects=effects,
+                noise=self.noises.of(contrast, metric, weighted),
+            )
+            comparisons.append(comparison)
+        return comparisons
+
+    def _arms(self, question: Question, corpus: str, family: str) -> tuple[ArmRuns, ...]:
+        """Return the arms of the sweeps of a question in one corpus and family; check the fields that it names."""
+        declared: list[Overrides] = [{"data.name": corpus, "model.family": family}, question.where]
+        for contrast in question.contrasts:
+            declared += [side for _, side in contrast.sides]
+        for overrides in declared:
+            for name, value in overrides.items():
+                fields.check(name, value)
+        sweeps = [name for name in (question.sweep, *question.with_sweeps) if name]
+        arms = self.runs.named_arms(sweeps, corpus, family, self.path.parent)
+        if not arms:
+            pair = f"{corpus}/{family}"
+            raise InputError(f"asked: expected a corpus/family of sweep {question.sweep}, got {pair}.")
+        return arms
 
     def _effects(self, claim: Claim, question: Question, metric: str, pair: str) -> list[tuple[float, float]]:
         """Return published effects in BLEU and in units of a score, by the named margin `bleu`; none without one."""
-        unit, bleu = metrics.unit_of(metric), self.margins.get("bleu")
-        one_bleu = bleu.values.get(pair, {}).get(unit) if bleu else None
-        one_bleu = 1.0 if unit.split("/")[0] == "bleu" else one_bleu
+        unit = metrics.unit_of(metric)
+        if unit.split("/")[0] == "bleu":
+            one_bleu: float | None = 1.0
+        else:
+            one_bleu = self.margins["bleu"].values.get(pair, {}).get(unit) if "bleu" in self.margins else None
         if one_bleu is None or not question.statistics <= {"difference", "interaction", "within", "draws"}:
             return []
-        own = [one.bleu for one in claim.effects if not one.parts or question.part in one.parts]
-        return [(effect, effect * one_bleu) for effect in own]
+        effects = [effect for effect in claim.effects if not effect.parts or question.part in effect.parts]
+        return [(effect.bleu, effect.bleu * one_bleu) for effect in effects]
+
+
+def _check_direction(question: Question, contrast: Contrast, metric: str) -> None:
+    """Refuse a contrast without a predicted sign, where its question needs one."""
+    any_sign = contrast.expect == "different" and question.type != "noninferiority"
+    if not (contrast.direction(metric) or any_sign or question.type == "equivalence"):
+        takes = f"expected higher or lower for a {question.type} by {metric}, got {contrast.expect}"
+        raise InputError(f"expect: {takes}. Only a superiority may be different.")

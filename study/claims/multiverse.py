@@ -14,7 +14,7 @@ from study.analysis.runs import Runs
 from study.claims.evaluate import Evaluator
 from study.claims.schema import NO_DIFFERENCE, ClaimFile
 from study.claims.sentences import SentenceNoises
-from study.claims.verdicts import Finding, Rules, by_score, judge, stance, verdict_of
+from study.claims.verdicts import Finding, Rules, conclude
 from study.errors import InputError
 from study.scores import metrics
 
@@ -42,43 +42,50 @@ def multiverse(
         noises: noise of the sentences.
     """
     evaluator = Evaluator(runs, file.margins, file.path, noises)
-    for _, some in groupby(rows, key=lambda row: (id(row.question), row.corpus, row.family)):
-        own = list(some)
-        if own[0].votes:
-            found = {name: _by_rules(own, rules, evaluator) for name, rules in RULES.items()}
-            found |= {f"by {score}": _by_score(own[0], score, evaluator) for score in SCORES}
-            yield next(row for row in own if row.decides), found
+    for _, group in groupby(rows, key=lambda row: (id(row.question), row.corpus, row.family)):
+        contrasts = list(group)
+        if not contrasts[0].votes:
+            continue
+        verdicts = {}
+        for name, rules in RULES.items():
+            verdicts[name] = _by_rules(contrasts, rules, evaluator)
+        for score in SCORES:
+            verdicts[f"by {score}"] = _by_score(contrasts[0], score, evaluator)
+        yield next(row for row in contrasts if row.decides), verdicts
 
 
-def _by_rules(rows: Sequence[Finding], rules: Rules, evaluator: Evaluator) -> str:
+def _by_rules(contrasts: Sequence[Finding], rules: Rules, evaluator: Evaluator) -> str:
     """Return the verdict on a question under other rules."""
-    if (costing := rows[0].measure.costing) is not None and rules.margin != 1:  # the margin is in what is counted
-        return _asked(rows[0], {"margin": costing * rules.margin}, evaluator)
-    words = [[word for _, word in judge(some, rules)] for some in by_score(rows)]
-    stances = [stance(row, *own) for row, *own in zip(rows, *words, strict=True)]
-    return verdict_of(rows[0].question, words[0], stances)
+    costing = contrasts[0].measure.costing
+    if costing is not None and rules.margin != 1:  # the margin is in what is counted
+        return _changed(contrasts[0], {"margin": costing * rules.margin}, evaluator)
+    second = [row.second for row in contrasts if row.second]
+    return conclude(contrasts, second, rules).verdict
 
 
 def _by_score(row: Finding, score: str, evaluator: Evaluator) -> str:
     """Return the verdict on the question of a row by a score alone; empty if it has none."""
-    question, (split, own) = row.question, row.question.metric.split("/", 1)
-    if not (question.statistics <= {"difference", "interaction", "draws"} and split.startswith("test")):
+    question = row.question
+    split, declared_score = question.metric.split("/", 1)
+    if not split.startswith("test") or declared_score not in SCORES:
         return ""
-    without_margin = score != own and not isinstance(question.margin, str)
-    if own not in SCORES or (without_margin and question.type in NO_DIFFERENCE):
+    if not question.statistics <= {"difference", "interaction", "draws"}:
+        return ""
+    without_margin = score != declared_score and not isinstance(question.margin, str)
+    if without_margin and question.type in NO_DIFFERENCE:
         return ""
     metric = f"{split}/{score}"
     turned = metrics.metric_of(metric).direction != metrics.metric_of(question.metric).direction
-    if turned and any(one.expect in ("higher", "lower") for one in question.contrasts):
+    if turned and any(contrast.expect in ("higher", "lower") for contrast in question.contrasts):
         return ""
     changes = {"metric": metric, "second": "", "margin": None if without_margin else question.margin}
     try:
-        return _asked(row, changes, evaluator)
+        return _changed(row, changes, evaluator)
     except InputError:  # the question has been checked, so its records or its margin lack the score
         return ""
 
 
-def _asked(row: Finding, changes: dict[str, Any], evaluator: Evaluator) -> str:
-    """Return the verdict on the question of a row with other fields."""
+def _changed(row: Finding, changes: dict[str, Any], evaluator: Evaluator) -> str:
+    """Return the verdict on the question of a row with changed fields."""
     question = row.question.model_copy(update=changes)
-    return evaluator.ask(row.claim, question, f"{row.corpus}/{row.family}")[0].verdict
+    return evaluator.answer(row.claim, question, f"{row.corpus}/{row.family}").verdict

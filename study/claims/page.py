@@ -27,11 +27,13 @@ def lines(rows: Sequence[Finding], everything: bool = False, width: int = WIDTH)
         everything: whether all of them are shown, with every contrast.
         width: letters of a line.
     """
-    for number, (claim, own) in enumerate(by_claim(rows).items()):
-        head = _head(claim, own, width)
-        yield from [""] * bool(number) + head
-        first = {id(one) for one in counted(own)}
-        ordered = sorted(own, key=lambda one: id(one) not in first)
+    for number, (claim, questions) in enumerate(by_claim(rows).items()):
+        if number:
+            yield ""
+        head = _head(claim, questions, width)
+        yield from head
+        counting = {id(question) for question in counted(questions)}
+        ordered = sorted(questions, key=lambda question: id(question) not in counting)
         if everything:
             for question in ordered:
                 yield from _in_full(question, rows, width)
@@ -39,17 +41,20 @@ def lines(rows: Sequence[Finding], everything: bool = False, width: int = WIDTH)
             yield from _in_short(ordered, MOST - len(head), width)
 
 
-def _head(claim: str, own: Sequence[Finding], width: int) -> list[str]:
+def _head(claim: str, questions: Sequence[Finding], width: int) -> list[str]:
     """Return a claim, its answer, a row that decides it, and what the literature says."""
-    verdict, row = summary(own), deciding(own)
+    verdict = summary(questions)
+    row = deciding(questions)
     texts = [f"The answer: {verdict.words}."]
     if row.test.difference is not None and verdict.word != NOT_ASKED:
-        what = "What keeps it from holding" if verdict.word in (DEPENDS, FAILS) else "A row that decides"
-        texts.append(f"{what}: {row.name()}: {_estimate(row)} ({table.asked_in(row)}).")
+        role = "What keeps it from holding" if verdict.word in (DEPENDS, FAILS) else "A row that decides"
+        texts.append(f"{role}: {row.name()}: {_estimate(row)} ({table.asked_in(row)}).")
     if row.claim.published:
         texts.append(f"in the literature: {row.claim.published}")
-    statement = _wrapped(f"{claim}  {row.claim.statement}", width, 4, -4)
-    return [*statement, *(line for text in texts for line in _wrapped(text, width, 4)), ""]
+    head = _wrapped(f"{claim}  {row.claim.statement}", width, 4, -4)
+    for text in texts:
+        head += _wrapped(text, width, 4)
+    return [*head, ""]
 
 
 def _in_short(questions: Sequence[Finding], room: int, width: int) -> Iterator[str]:
@@ -83,26 +88,33 @@ def _estimate(row: Finding) -> str:
     if row.test.difference is None:
         return row.word
     cells = table.cells(row)
-    interval = f" {cells['interval']}" if row.test.low is not None else ""
-    exact = f", exact p {cells['holm']}" if row.test.method == "exact" else ""
-    exact += f", no test of fewer than {FEWEST} runs" * (row.test.method == "few")
-    margin = "" if row.margin is None else f", margin {cells['margin']}"
-    other = f"; {cells['second'].partition(': ')[0]}" if row.second else ""
-    return f"{cells['estimate'].split()[0]}{interval} {cells['metric']}{exact}{margin}{other}"
+    text = cells["estimate"].split()[0]
+    if row.test.low is not None:
+        text += f" {cells['interval']}"
+    text += f" {cells['metric']}"
+    if row.test.method == "exact":
+        text += f", exact p {cells['holm']}"
+    if row.test.method == "few":
+        text += f", no test of fewer than {FEWEST} runs"
+    if row.margin is not None:
+        text += f", margin {cells['margin']}"
+    if row.second:
+        text += f"; {cells['second'].partition(': ')[0]}"
+    return text
 
 
 def _contrast(row: Finding) -> str:
     """Return one contrast: its finding, and every number that is known."""
     cells = table.cells(row)
-    known = [f"{head} {cells[key]}" for key, head in table.HEADS.items() if cells[key] != labels.NOTHING]
-    return f"{row.name()} ({cells['metric']}) [{row.word}]: {', '.join(known)}"
+    numbers = [f"{head} {cells[key]}" for key, head in table.HEADS.items() if cells[key] != labels.NOTHING]
+    return f"{row.name()} ({cells['metric']}) [{row.word}]: {', '.join(numbers)}"
 
 
 def summary_rows(rows: Sequence[Finding]) -> list[dict[str, str]]:
     """Return a row for each claim, with its verdict."""
     return [
-        {"#": claim, "claim": own[0].claim.statement, "verdict": summary(own).words}
-        for claim, own in by_claim(rows).items()
+        {"#": claim, "claim": questions[0].claim.statement, "verdict": summary(questions).words}
+        for claim, questions in by_claim(rows).items()
     ]
 
 

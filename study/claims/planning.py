@@ -36,41 +36,53 @@ def spreads(spec: Spec, places: Iterable[Runs], metric: str, pairs: Iterable[str
     Raises:
         InputError: a record cannot be used, or lacks the score.
     """
-    metric, found = f"valid/{metric.partition('/')[2]}", Spreads()
+    metric = f"valid/{metric.partition('/')[2]}"
+    spreads = Spreads()
     for runs in places:
-        if found:
+        if spreads:
             break
         for pair in pairs:
             corpus, _, family = pair.partition("/")
-            arms = [runs.values(arm, Measure(metric)) for arm in runs.named_arms([str(spec.path)], corpus, family)]
-            values = [arm.values for arm in arms if not arm.diverged]
-            values = [some for some in values if some]
-            seeds = sorted(set.intersection(*map(set, values))) if values else []
-            if len(seeds) > 1 and (known := spread([[some[seed] for seed in seeds] for some in values])).sd:
-                found[pair] = known, f"{metric} on {pair}: {len(values)} arms with {len(seeds)} seeds in {runs.folder}"
-    return found
+            scores = []
+            for arm in runs.named_arms([str(spec.path)], corpus, family):
+                values = runs.values(arm, Measure(metric))
+                if values.values and not values.diverged:
+                    scores.append(values.values)
+            seeds = sorted(set.intersection(*map(set, scores))) if scores else []
+            if len(seeds) < 2:
+                continue
+            pooled = spread([[arm_scores[seed] for seed in seeds] for arm_scores in scores])
+            if pooled.sd:
+                source = f"{metric} on {pair}: {len(scores)} arms with {len(seeds)} seeds in {runs.folder}"
+                spreads[pair] = pooled, source
+    return spreads
 
 
 def answers(spec: Spec, out: Path) -> Iterator[str]:
     """Yield the answers of a sweep's runs to the claims of this study that ask it: a line for each question."""
     runs = Runs(out, sweeps_folder())
-    for file, claim in _asked(spec):
-        own = claim.model_copy(update={"questions": tuple(one for one in claim.questions if one.sweep == spec.name)})
-        rows = evaluate([file.model_copy(update={"claims": (own,)})], runs)
+    for file, claim in _claims(spec):
+        questions = tuple(question for question in claim.questions if question.sweep == spec.name)
+        reduced = claim.model_copy(update={"questions": questions})
+        rows = evaluate([file.model_copy(update={"claims": (reduced,)})], runs)
         yield f"claim {claim.id}: {claim.statement}"
         yield from (f"  {page.answer(row)}" for row in rows if row.decides)
 
 
 def blind(spec: Spec) -> bool:
     """Return True if no test score of a sweep is to be seen yet: its file, a question or a prediction says so."""
-    questions = (question for _, claim in _asked(spec) for question in claim.questions if question.sweep == spec.name)
+    if spec.blind:
+        return True
+    for _, claim in _claims(spec):
+        if any(question.blind for question in claim.questions if question.sweep == spec.name):
+            return True
     predicted = predictions.read()
-    return spec.blind or any(each.blind for each in questions) or (predicted.blind and spec.name == predicted.sweeps[1])
+    return predicted.blind and spec.name == predicted.sweeps[1]
 
 
-def _asked(spec: Spec) -> list[tuple[schema.ClaimFile, schema.Claim]]:
+def _claims(spec: Spec) -> list[tuple[schema.ClaimFile, schema.Claim]]:
     """Return the claims of this study that ask a sweep of this study."""
     if spec.path.resolve().parent != sweeps_folder().resolve():
         return []
     file = schema.read(schema.HERE)
-    return [(file, claim) for claim in file.claims if any(one.sweep == spec.name for one in claim.questions)]
+    return [(file, claim) for claim in file.claims if spec.name in {question.sweep for question in claim.questions}]

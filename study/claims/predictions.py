@@ -46,7 +46,7 @@ def read() -> Predictions:
     return Predictions.model_validate(read_yaml(FILE))
 
 
-def compare(runs: Runs, told: Predictions) -> dict[str, pd.DataFrame]:
+def compare(runs: Runs, predictions: Predictions) -> dict[str, pd.DataFrame]:
     """Return two tables by name; none until every arm of both sweeps has all its runs.
 
     `predictions` has a row for each arm: its effects, what was foretold and found, and whether class and direction are
@@ -55,38 +55,54 @@ def compare(runs: Runs, told: Predictions) -> dict[str, pd.DataFrame]:
 
     Args:
         runs: runs of both sweeps.
-        told: the predictions.
+        predictions: what was foretold.
     """
     from scipy.stats import binomtest
 
-    specs = [runs.spec(name) for name in told.sweeps]
-    own = agree(runs, specs, [primary(spec) for spec in specs])
-    beside = agree(runs, specs, ["test/bleu", BLEU])
-    if own.lacking or beside.lacking or not own.effects:
+    specs = [runs.spec(name) for name in predictions.sweeps]
+    losses = agree(runs, specs, [primary(spec) for spec in specs])
+    bleus = agree(runs, specs, ["test/bleu", BLEU])
+    if losses.lacking or bleus.lacking or not losses.effects:
         return {}
     rows = []
-    for row, other in zip(own.effects, beside.effects, strict=True):
-        found, foretold = _found(row, other, told.breaks), told.arms[row["arm"]]
-        known = {name: value for name, value in row.items() if name.startswith(("arm", "first", "second"))}
-        known |= {f"bleu_{end}": other[f"second_{end}"] for end in ("effect", "low", "high")}
-        right = {"class": found == foretold, "direction": SIGNS.get(found) == SIGNS[foretold]}
-        rows.append({**known, "foretold": foretold, "found": found, **right, "runs": row["runs"]})
+    for loss, bleu in zip(losses.effects, bleus.effects, strict=True):
+        row = {name: value for name, value in loss.items() if name.startswith(("arm", "first", "second"))}
+        for end in ("effect", "low", "high"):
+            row[f"bleu_{end}"] = bleu[f"second_{end}"]
+        row["foretold"] = predictions.arms[loss["arm"]]
+        row["found"] = _class(loss, bleu, predictions.breaks)
+        row["class"] = row["found"] == row["foretold"]
+        row["direction"] = SIGNS.get(row["found"]) == SIGNS[row["foretold"]]
+        row["runs"] = loss["runs"]
+        rows.append(row)
     guesses = {f"the rule, {part}": [row[part] for row in rows] for part in ("direction", "class")}
-    guesses |= {name: [SIGNS.get(row["found"]) == sign for row in rows] for name, sign in NAIVE.items()}
-    rule, counts = guesses["the rule, direction"], []
+    for name, sign in NAIVE.items():
+        guesses[name] = [SIGNS.get(row["found"]) == sign for row in rows]
+    rule = guesses["the rule, direction"]
+    counts = []
     for name, hits in guesses.items():
         share = binomtest(sum(hits), len(hits)).proportion_ci()
-        known = {"predictor": name, "hits": sum(hits), "arms": len(hits), "low": share.low, "high": share.high}
-        split = [a for a, b in zip(rule, hits, strict=True) if a != b] if name in NAIVE else []
-        counts.append({**known, "p": binomtest(sum(split), len(split)).pvalue if split else None})
+        count = {"predictor": name, "hits": sum(hits), "arms": len(hits), "low": share.low, "high": share.high}
+        count["p"] = None
+        split = [by_rule for by_rule, hit in zip(rule, hits, strict=True) if by_rule != hit]
+        if name in NAIVE and split:
+            count["p"] = binomtest(sum(split), len(split)).pvalue
+        counts.append(count)
     return {"predictions": rounded(rows), "hits": rounded(counts)}
 
 
-def _found(row: dict[str, Any], other: dict[str, Any], limit: float) -> str:
-    """Return what an arm does in the second sweep, by its effects in NLL and in BLEU."""
-    worse, better = ((one["second_low"] > 0) - (one["second_high"] < 0) for one in (row, other))
-    if worse and worse == better:
+def _class(loss: dict[str, Any], bleu: dict[str, Any], limit: float) -> str:
+    """Return the class of an arm's effect in the second sweep, by its effects in NLL and in BLEU."""
+    loss_sign = _sign(loss)
+    if loss_sign and loss_sign == _sign(bleu):
         return "open"
-    if worse > 0 and row["second_effect"] >= limit:
+    if loss_sign > 0 and loss["second_effect"] >= limit:
         return "breaks"
-    return {-1: "gains", 0: "no difference", 1: "costs"}[worse]
+    return {-1: "gains", 0: "no difference", 1: "costs"}[loss_sign]
+
+
+def _sign(effect: dict[str, Any]) -> int:
+    """Return the sign of an effect in the second sweep; 0 if its interval includes 0."""
+    if effect["second_low"] > 0:
+        return 1
+    return -1 if effect["second_high"] < 0 else 0

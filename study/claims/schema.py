@@ -82,15 +82,17 @@ class Contrast(Section):
 
     @model_validator(mode="before")
     @classmethod
-    def _fits(cls, given: Any) -> Any:
+    def _fits(cls, entry: Any) -> Any:
         """Refuse fields of other statistics."""
-        tree = {"statistic": "difference"} | (given if isinstance(given, dict) else {})
-        if (kind := str(tree["statistic"])) not in FIELDS:
+        tree = {"statistic": "difference"} | (entry if isinstance(entry, dict) else {})
+        kind = str(tree["statistic"])
+        if kind not in FIELDS:
             raise ValueError(f"statistic: expected {', '.join(FIELDS)}, got {kind}")
         needs, takes = FIELDS[kind]
-        if not needs <= (named := tree.keys() - {"name", "statistic", "expect"}) <= needs | takes:
+        names = tree.keys() - {"name", "statistic", "expect"}
+        if not needs <= names <= needs | takes:
             fields = ", ".join([*sorted(needs), *(f"{name} (optional)" for name in sorted(takes))])
-            raise ValueError(f"expected the fields of statistic {kind}: {fields}, got {', '.join(map(str, named))}")
+            raise ValueError(f"expected the fields of statistic {kind}: {fields}, got {', '.join(map(str, names))}")
         if "minus" in needs and isinstance(tree["minus"], dict) != (kind == "interaction"):
             raise ValueError(f"minus: expected that of statistic {kind}, got {tree['minus']}")
         return tree
@@ -98,22 +100,29 @@ class Contrast(Section):
     @property
     def sides(self) -> list[tuple[int, Overrides]]:
         """The sides with their signs: arm, baseline, and those of `minus`."""
-        found = [(1, self.arm)] * bool(self.arm) + [(-1, self.baseline)] * bool(self.baseline)
-        return found + ([(-1, self.minus.arm), (1, self.minus.baseline)] if isinstance(self.minus, Pair) else [])
+        sides = [(sign, side) for sign, side in ((1, self.arm), (-1, self.baseline)) if side]
+        if isinstance(self.minus, Pair):
+            sides += [(-1, self.minus.arm), (1, self.minus.baseline)]
+        return sides
 
     @property
     def subtracted(self) -> tuple[str, ...]:
         """Metrics that are subtracted, their mean; empty if `minus` is something else."""
-        return (self.minus,) if isinstance(self.minus, str) else self.minus if isinstance(self.minus, tuple) else ()
+        if isinstance(self.minus, str):
+            return (self.minus,)
+        return self.minus if isinstance(self.minus, tuple) else ()
 
     @property
-    def named(self) -> tuple[str, ...]:
+    def metric_names(self) -> tuple[str, ...]:
         """Every metric that the contrast names."""
-        return self.between or ((self.of, *self.subtracted) if self.of else (self.select,) * bool(self.best_over))
+        if self.of:
+            return (self.of, *self.subtracted)
+        return (self.select,) if self.best_over else self.between
 
     def direction(self, metric: str) -> int:
         """Return the sign of the difference that a claim predicts; 0 if it predicts none, or there is no better."""
-        better = BETTER.get(self.statistic) or metrics.metric_of([metric, *self.between][-1]).direction
+        deciding_metric = self.between[-1] if self.between else metric
+        better = BETTER.get(self.statistic) or metrics.metric_of(deciding_metric).direction
         return {"different": 0, "higher": 1, "lower": -1, "better": better, "worse": -better}[self.expect]
 
 
@@ -159,7 +168,7 @@ class Question(Section):
     @property
     def statistics(self) -> set[str]:
         """The statistics of its contrasts."""
-        return {one.statistic for one in self.contrasts}
+        return {contrast.statistic for contrast in self.contrasts}
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
@@ -218,16 +227,21 @@ class Claim(Section):
 
     @field_validator("questions")
     @classmethod
-    def _types(cls, given: tuple[Question, ...], claim: ValidationInfo) -> tuple[Question, ...]:
+    def _types(cls, questions: tuple[Question, ...], claim: ValidationInfo) -> tuple[Question, ...]:
         """Give a question without a type that of the claim."""
-        own = {"type": claim.data.get("type")}
-        return tuple(one if "type" in one.model_fields_set else one.model_copy(update=own) for one in given)
+        typed = []
+        for question in questions:
+            declares_type = "type" in question.model_fields_set
+            typed.append(question if declares_type else question.model_copy(update={"type": claim.data.get("type")}))
+        return tuple(typed)
 
     @model_validator(mode="after")
     def _parts(self) -> Self:
-        rows = [(pair, q.part) for q in self.questions for pair in q.asked]
-        if any(q.type in NO_DIFFERENCE and q.margin is None for q in self.questions):
-            raise ValueError("margin: expected a number for an equivalence or noninferiority, got none. Give one")
+        rows: list[tuple[str, str]] = []
+        for question in self.questions:
+            if question.type in NO_DIFFERENCE and question.margin is None:
+                raise ValueError("margin: expected a number for an equivalence or noninferiority, got none. Give one")
+            rows += [(pair, question.part) for pair in question.asked]
         if len(set(rows)) < len(rows):
             raise ValueError("asked: expected each corpus/family and part once, got one twice. Name their parts")
         return self
@@ -272,12 +286,13 @@ def margin_of(question: Question, metric: str, pair: str, margins: Mapping[str, 
     """
     if not isinstance(question.margin, str):
         return question.margin
-    unit, (times, _, name) = metrics.unit_of(metric), question.margin.partition(" ")
-    worth = margins[name].values.get(pair, {}) if name in margins else {}
-    if unit not in worth:
+    unit = metrics.unit_of(metric)
+    multiple, _, name = question.margin.partition(" ")
+    values = margins[name].values.get(pair, {}) if name in margins else {}
+    if unit not in values:
         remedy = "Add it to `margins:`."
         raise InputError(f"margin: expected {name} with a value for {unit} in {pair}, got none. {remedy}")
-    return float(times) * worth[unit]
+    return float(multiple) * values[unit]
 
 
 def read_all(beside: Path | None = None) -> list[ClaimFile]:
@@ -286,12 +301,15 @@ def read_all(beside: Path | None = None) -> list[ClaimFile]:
     Raises:
         InputError: a file that can't be read, or an id that is taken.
     """
-    files, taken = [read(HERE), *([read(beside)] if beside else [])], set[str]()
+    files = [read(HERE)]
+    if beside:
+        files.append(read(beside))
+    taken: set[str] = set()
     for file in files:
         for claim in file.claims:
-            if same := taken & claim.names:
-                told = f"expected an id and slug that no other claim has, got {min(same)}. Rename it."
-                raise InputError(f"{file.path}: claim {claim.id}: {told}")
+            if twice := taken & claim.names:
+                problem = f"expected an id and slug that no other claim has, got {min(twice)}. Rename it."
+                raise InputError(f"{file.path}: claim {claim.id}: {problem}")
             taken |= claim.names
     return files
 
@@ -314,10 +332,13 @@ def read(path: Path) -> ClaimFile:
 def _one_line(error: ValidationError, tree: dict[str, Any]) -> str:
     """Return the first problem, with its claim and field."""
     first = error.errors()[0]
-    where, what = [str(part) for part in first["loc"]], first["msg"].removeprefix("Value error, ")
-    if len(where) > 1 and where[0] == "claims":
-        entry = tree["claims"][int(where[1])]
-        where[:2] = [f"claim {entry.get('id', where[1]) if isinstance(entry, dict) else where[1]}"]
+    place = [str(part) for part in first["loc"]]
+    if len(place) > 1 and place[0] == "claims":
+        number = place[1]
+        entry = tree["claims"][int(number)]
+        place[:2] = [f"claim {entry.get('id', number) if isinstance(entry, dict) else number}"]
+    problem = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        what = "no such field here; docs/statistics.md lists the fields"
-    return f"{'.'.join(where)}: {what}" + (f", got {first['input']!r}" if isinstance(first["input"], str) else "")
+        problem = "no such field here; docs/statistics.md lists the fields"
+    value = f", got {first['input']!r}" if isinstance(first["input"], str) else ""
+    return f"{'.'.join(place)}: {problem}{value}"

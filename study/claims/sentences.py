@@ -12,25 +12,35 @@ import io
 from functools import lru_cache
 from operator import eq
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from study import files
 from study.analysis.inference import SentenceNoise, sentence_variance
+from study.claims.contrasts import Weighted
+from study.claims.schema import Contrast
 from study.config import experiment_from
 from study.corpora import Pair
 from study.scores import metrics, scoring
 from study.store.folder import Store
 from study.store.rows import HYPOTHESES, NLL
 
-if TYPE_CHECKING:
-    from study.claims.verdicts import Finding
-
 TABLE = Path("tables") / "sentences.csv"
-KEY, NUMBERS = ["metric", "runs"], ["variance", "n", "both right", "one right", "none right"]
+COLUMNS = ["metric", "runs", "variance", "n", "both right", "one right", "none right"]
 SCORES = ("nll", "exact", "accuracy", "bleu")
-Key = tuple[str, str]
+
+
+class Key(NamedTuple):
+    """The score of a contrast, and its sides: the weight of an arm, and the ids of its runs."""
+
+    metric: str
+    sides: tuple[tuple[float, tuple[str, ...]], ...]
+
+    @property
+    def cells(self) -> tuple[str, str]:
+        """The score and the sides as cells of the table: `1 arm-s1 arm-s2; -1 base-s1 base-s2`."""
+        return self.metric, "; ".join(" ".join([f"{weight:.6g}", *runs]) for weight, runs in self.sides)
 
 
 class SentenceNoises:
@@ -41,89 +51,99 @@ class SentenceNoises:
 
     def __init__(self, store: Store) -> None:
         self.store = store
-        self._known, self._used = self._read(), dict[Key, SentenceNoise | None]()
+        self._published = self._read()
+        self._used: dict[Key, SentenceNoise | None] = {}
 
-    def of(self, row: Finding) -> SentenceNoise | None:
+    def of(self, contrast: Contrast, metric: str, weighted: Weighted) -> SentenceNoise | None:
         """Return the noise of a contrast; None if its score is not known by sentence, or seeds or sentences are one."""
-        key = _key(row)
+        key = _key(contrast, metric, weighted)
         if key is None:
             return None
         if key not in self._used:
-            self._used[key] = self._known[key] if key in self._known else _measured(self.store, key)
+            published = key.cells in self._published
+            self._used[key] = self._published[key.cells] if published else _measured(self.store, key)
         return self._used[key]
 
     def write(self) -> Path:
         """Write the table of the contrasts that were asked for."""
         text = io.StringIO()
-        rows = ([*key, *_cells(noise)] for key, noise in self._used.items())
-        csv.writer(text, lineterminator="\n").writerows([[*KEY, *NUMBERS], *rows])
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(COLUMNS)
+        for key, noise in self._used.items():
+            writer.writerow([*key.cells, *_cells(noise)])
         files.write(self.store.folder / TABLE, text.getvalue())
         return self.store.folder / TABLE
 
-    def _read(self) -> dict[Key, SentenceNoise | None]:
+    def _read(self) -> dict[tuple[str, str], SentenceNoise | None]:
+        """Return the published noises by the cells of their keys."""
         path = self.store.folder / TABLE
         if not (self.store.published and path.is_file()):
             return {}
-        known: dict[Key, SentenceNoise | None] = {}
+        noises: dict[tuple[str, str], SentenceNoise | None] = {}
         for metric, runs, variance, n, *parts in list(csv.reader(files.read_text(path).splitlines()))[1:]:
             shares = (float(parts[0]), float(parts[1]), float(parts[2])) if parts[0] else None
-            known[metric, runs] = SentenceNoise(float(variance), int(n), shares) if variance else None
-        return known
+            noises[metric, runs] = SentenceNoise(float(variance), int(n), shares) if variance else None
+        return noises
 
 
 def _cells(noise: SentenceNoise | None) -> list[str]:
     """Return the cells of a row after its key."""
     if noise is None:
-        return [""] * len(NUMBERS)
+        return [""] * (len(COLUMNS) - len(Key._fields))
     shares = [f"{part:.8g}" for part in noise.shares] if noise.shares else [""] * 3
     return [f"{noise.variance:.10g}", str(noise.n), *shares]
 
 
-def _key(row: Finding) -> Key | None:
-    """Return score and runs of a contrast of arms that are runs; None for other contrasts."""
-    metric, parts = row.measure.metric, row.weighted.parts
-    named = row.contrast.statistic in ("difference", "interaction")
-    if not named or metrics.is_diagnostic(metric) or metric.split("/")[1] not in SCORES:
+def _key(contrast: Contrast, metric: str, weighted: Weighted) -> Key | None:
+    """Return the key of a contrast of arms that are runs; None for other contrasts, and for a single seed."""
+    if contrast.statistic not in ("difference", "interaction"):
         return None
-    seeds = sorted(set.intersection(*({*arm.values} for _, arm in parts)))
-    sides = (" ".join([f"{weight:.6g}", *(f"{arm.label}-s{seed}" for seed in seeds)]) for weight, arm in parts)
-    return (metric, "; ".join(sides)) if len(seeds) > 1 else None
+    if metrics.is_diagnostic(metric) or metric.split("/")[1] not in SCORES:
+        return None
+    seeds = sorted(set.intersection(*({*arm.values} for _, arm in weighted.parts)))
+    sides = [(weight, tuple(f"{arm.label}-s{seed}" for seed in seeds)) for weight, arm in weighted.parts]
+    return Key(metric, tuple(sides)) if len(seeds) > 1 else None
 
 
 def _measured(store: Store, key: Key) -> SentenceNoise | None:
     """Return the noise of a contrast; None if it cannot be computed here."""
-    split, score, subset = [*key[0].split("/", 2), ""][:3]
-    sides = [side.split() for side in key[1].split("; ")]
-    arms = [(float(weight), names) for weight, *names in sides]
-    needed = split + (NLL if score == "nll" else HYPOTHESES)
-    if not all(store.content(name, needed) for _, names in arms for name in names):
+    split, score, subset = [*key.metric.split("/", 2), ""][:3]
+    runs = [run for _, names in key.sides for run in names]
+    file = split + (NLL if score == "nll" else HYPOTHESES)
+    if not all(store.content(run, file) for run in runs):
         return None
-    trees = [store.rest(name) for _, names in arms for name in names]
-    digests, *others = {tuple((tree["data"] or {}).get("files", {}).items()) for tree in trees}
-    if others or not digests:
+    trees = [store.rest(run) for run in runs]
+    corpora = {tuple((tree["data"] or {}).get("files", {}).items()) for tree in trees}
+    if len(corpora) != 1:
         return None
     data = experiment_from(trees[0]["config"]).data
-    pairs, members = _pairs(data, split, subset, digests)
+    pairs, members = _pairs(data, split, subset, *corpora)
     if subset and not members:
         return None
-    parts, right = list[Any](), []
-    for weight, names in arms:
-        values = [_values(store, name, split, score, pairs) for name in names]
-        if not all(len(one) for one in values):
+    parts: list[Any] = []
+    right: list[Any] = []
+    for weight, names in key.sides:
+        values = [_values(store, run, split, score, pairs) for run in names]
+        if not all(len(column) for column in values):
             return None
         chosen = [i for i in members if i < len(values[0])] if members else slice(None)
         parts.append(weight * np.array(values)[:, chosen])
-        exact = [_values(store, name, split, "exact", pairs) for name in names] if score == "nll" else []
-        right += [np.array(exact)[:, chosen] > 0] if exact and all(len(one) for one in exact) else []
-    words = sum(len(scoring.forms(pairs[i].target)) for i in members or range(len(pairs))) if score == "accuracy" else 1
-    table = np.sum(parts, axis=0) * (len(members or pairs) / words if score == "accuracy" else 1)
-    if (variance := sentence_variance(table)) is None:
+        exact = [_values(store, run, split, "exact", pairs) for run in names] if score == "nll" else []
+        if exact and all(len(column) for column in exact):
+            right.append(np.array(exact)[:, chosen] > 0)
+    table = np.sum(parts, axis=0)
+    if score == "accuracy":
+        words = sum(len(scoring.forms(pairs[i].target)) for i in members or range(len(pairs)))
+        table = table * (len(members or pairs) / words)
+    variance = sentence_variance(table)
+    if variance is None:
         return None
-    if len(right) < len(arms):
+    if len(right) < len(key.sides):
         return SentenceNoise(variance, table.shape[1])
     counts = np.sum(right, axis=0)
-    both, none = ((table * (counts == n)).mean() for n in (len(arms), 0))
-    return SentenceNoise(variance, table.shape[1], (float(both), float(table.mean() - both - none), float(none)))
+    both = float(np.where(counts == len(key.sides), table, 0.0).mean())
+    none = float(np.where(counts == 0, table, 0.0).mean())
+    return SentenceNoise(variance, table.shape[1], (both, float(table.mean()) - both - none, none))
 
 
 @lru_cache
@@ -144,7 +164,7 @@ def _values(store: Store, run: str, split: str, score: str, pairs: list[Pair]) -
     counts = np.array(store.counts(run, split), dtype=float)
     if score == "exact" and not len(counts) and pairs:
         both = zip(store.hypotheses(run, split), pairs, strict=True)
-        return [100.0 * (text.strip() == pair.target.strip()) for text, pair in both]
+        return [100.0 if text.strip() == pair.target.strip() else 0.0 for text, pair in both]
     if not len(counts) and pairs:
         counts = np.array(scoring.counts(store.hypotheses(run, split), pairs), dtype=float)
     if not len(counts):
@@ -159,12 +179,12 @@ def linearised(counts: Any) -> Any:
         counts: lengths of translation and reference, and right n-grams of 1 to 4 words, of each sentence.
     """
     ours, theirs, *right = np.asarray(counts, dtype=float).T
-    made = [np.maximum(0.0, ours - n) for n in range(4)]
-    if not all(some.sum() for some in right):
+    totals = [np.maximum(0.0, ours - n) for n in range(4)]
+    if not all(matches.sum() for matches in right):
         return []
-    logs = [np.log(a.sum() / b.sum()) for a, b in zip(right, made, strict=True)]
+    logs = [np.log(a.sum() / b.sum()) for a, b in zip(right, totals, strict=True)]
     short = ours.sum() < theirs.sum()
     bleu = 100.0 * np.exp(np.mean(logs) + (1.0 - theirs.sum() / ours.sum()) * short)
-    slopes = sum(a / a.sum() - b / b.sum() for a, b in zip(right, made, strict=True)) / 4
+    slopes = sum(a / a.sum() - b / b.sum() for a, b in zip(right, totals, strict=True)) / 4
     slopes = slopes + short * (theirs.sum() / ours.sum()) * (ours / ours.sum() - theirs / theirs.sum())
     return bleu * (1.0 + len(ours) * slopes)

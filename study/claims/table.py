@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from study.analysis import labels
 from study.analysis.comparison import MARKS
-from study.analysis.inference import ENDS
+from study.analysis.inference import ENDS, Test
 from study.analysis.tables import rounded
 from study.claims import verdicts
 from study.claims.verdicts import FAILS, HOLDS, NOT_RUN, OPEN, Finding, by_claim
@@ -41,29 +41,41 @@ def contrasts(rows: Iterable[Finding]) -> pd.DataFrame:
 
 def summary(rows: Sequence[Finding]) -> pd.DataFrame:
     """Return one row per claim: its verdict, how its questions divide, and the row that stands for it."""
-    found = []
-    for claim, own in by_claim(rows).items():
-        row, verdict = verdicts.deciding(own), verdicts.summary(own)
-        counts, known = verdict.counts, numbers(row)
-        facts: dict[str, Any] = {"id": claim, "slug": row.claim.slug, "verdict": verdict.word, "answer": verdict.words}
-        facts |= {"seeds": verdict.seeds, "hold": counts[HOLDS], "fail": counts[FAILS], "open": counts[OPEN]}
-        facts |= {"questions": counts.total()} | {name: known[name] for name in OF_SUMMARY}
-        found.append(facts | _runs(row))
-    return rounded(found)
+    lines = []
+    for claim, questions in by_claim(rows).items():
+        row = verdicts.deciding(questions)
+        verdict = verdicts.summary(questions)
+        line: dict[str, Any] = {
+            "id": claim,
+            "slug": row.claim.slug,
+            "verdict": verdict.word,
+            "answer": verdict.words,
+            "seeds": verdict.seeds,
+            "hold": verdict.counts[HOLDS],
+            "fail": verdict.counts[FAILS],
+            "open": verdict.counts[OPEN],
+            "questions": verdict.counts.total(),
+        }
+        facts = numbers(row)
+        for name in OF_SUMMARY:
+            line[name] = facts[name]
+        lines.append(line | _runs(row))
+    return rounded(lines)
 
 
-def multiverse(found: Iterable[tuple[Finding, Mapping[str, str]]]) -> pd.DataFrame:
+def multiverse(questions: Iterable[tuple[Finding, Mapping[str, str]]]) -> pd.DataFrame:
     """Return one row per question that votes: its verdict, and the verdict under each change, empty if it is none.
 
     Args:
-        found: the row that decides a question, and the verdicts by change.
+        questions: the row that decides a question, and the verdicts by change.
     """
-    rows = []
-    for row, under in found:
-        known = {name: numbers(row)[name] for name in ("id", "corpus", "family", "part", "post_hoc", "verdict")}
-        changed = [name for name, word in under.items() if word not in ("", NOT_RUN, row.verdict)]
-        rows.append(known | {"changes": len(changed)} | dict(under) | _runs(row))
-    return rounded(rows)
+    lines = []
+    for row, changed_verdicts in questions:
+        facts = numbers(row)
+        line = {name: facts[name] for name in ("id", "corpus", "family", "part", "post_hoc", "verdict")}
+        line["changes"] = sum(word not in ("", NOT_RUN, row.verdict) for word in changed_verdicts.values())
+        lines.append(line | dict(changed_verdicts) | _runs(row))
+    return rounded(lines)
 
 
 def _runs(row: Finding) -> dict[str, str]:
@@ -73,8 +85,9 @@ def _runs(row: Finding) -> dict[str, str]:
 
 def asked_in(row: Finding) -> str:
     """`grammar, recurrent; at the best rate (post hoc)`."""
-    where = "; ".join(filter(None, [", ".join(filter(None, [row.corpus, row.family])), row.question.part]))
-    return f"{where} (post hoc)" if row.question.post_hoc else where
+    pair = ", ".join(filter(None, [row.corpus, row.family]))
+    question = "; ".join(filter(None, [pair, row.question.part]))
+    return f"{question} (post hoc)" if row.question.post_hoc else question
 
 
 def told_verdict(row: Finding) -> str:
@@ -84,75 +97,123 @@ def told_verdict(row: Finding) -> str:
 
 def cells(row: Finding) -> dict[str, str]:
     """Return a contrast as texts by the keys of columns; dashes where there is nothing."""
-    known, statistic = numbers(row), row.contrast.statistic
-    told = {name: text or labels.NOTHING for name, text in printed(known).items()}
-    count = str(known["n"]) if known["n"] == known["declared"] else f"{known['n']} of {known['declared']}"
-    return told | {
-        "metric": known["measure"],
-        "estimate": told["estimate"] + MARKS.get(known["method"], ""), "n": count + COUNTS.get(statistic, ""),
-        "needed": str(known["needed"] or labels.NOTHING), "notes": known["notes"] or labels.NOTHING,
-        "holm": labels.p_value(known["holm"]), "false_discovery": labels.p_value(known["false_discovery"]),
-        "second": f"{told['second']}: {row.second.word}" if row.second else labels.NOTHING,
-    }  # fmt: skip
+    facts = numbers(row)
+    texts = {name: text or labels.NOTHING for name, text in printed(facts).items()}
+    count = str(facts["n"]) if facts["n"] == facts["declared"] else f"{facts['n']} of {facts['declared']}"
+    texts["metric"] = facts["measure"]
+    texts["estimate"] += MARKS.get(facts["method"], "")
+    texts["n"] = count + COUNTS.get(row.contrast.statistic, "")
+    texts["needed"] = str(facts["needed"] or labels.NOTHING)
+    texts["notes"] = facts["notes"] or labels.NOTHING
+    texts["holm"] = labels.p_value(facts["holm"])
+    texts["false_discovery"] = labels.p_value(facts["false_discovery"])
+    texts["second"] = f"{texts['second']}: {row.second.word}" if row.second else labels.NOTHING
+    return texts
 
 
-def printed(known: Mapping[str, Any]) -> dict[str, str]:
+def printed(facts: Mapping[str, Any]) -> dict[str, str]:
     """Return texts of a row of `contrasts` or `summary` by name; empty where there is nothing.
 
     Args:
-        known: the row as `numbers` has it, or as it is read from the CSV.
+        facts: the row as `numbers` has it, or as it is read from the CSV.
     """
-    digits, signed, margin = int(known["decimals"]), known["metric"] != "time", known.get("margin")
-    interval, inner = (
-        labels.interval(known.get(f"low{end}"), known.get(f"high{end}"), digits, signed) for end in ("", "90")
-    )
-    parts = [known.get(f"{name}_right") for name in ("both", "one", "none")]
-    effects = zip(*(str(known.get(f"published_{name}") or "").split() for name in ("bleu", "in_units")), strict=True)
-    told = {
-        "asked": known["asked"], "contrast": known["words"], "measure": known["measure"],
-        "estimate": labels.number(known["difference"], digits, signed), "interval": interval, "inner": inner,
-        **{name: labels.number(known.get(name), digits) for name in ("margin", "turns")},
-        "smallest": labels.number(known.get("detectable"), digits), "second": "",
-        "shares": "" if None in parts else " / ".join(labels.number(part, digits, True) for part in parts),
-        "published": ", ".join(
-            (f"{float(bleu):+g}".replace("-", "−") if float(bleu) else "0")
-            + "↓" * (margin is not None and abs(float(units)) < margin)
-            for bleu, units in effects
-        ),
-    }  # fmt: skip
-    if (metric := known.get("second_metric")) and known.get("second_difference") is not None:
-        middle, low, high = (known[f"second_{name}"] for name in ENDS[:3])
-        digits = metrics.decimals(metric)
-        told["second"] = f"{metrics.title(metric)} {labels.number(middle, digits, True)} "
-        told["second"] += labels.interval(low, high, digits)
-    return {name: "" if text == labels.NOTHING else text for name, text in told.items()}
+    digits = int(facts["decimals"])
+    signed = facts["metric"] != "time"
+    shares = [facts.get(f"{name}_right") for name in ("both", "one", "none")]
+    texts = {
+        "asked": facts["asked"],
+        "contrast": facts["words"],
+        "measure": facts["measure"],
+        "estimate": labels.number(facts["difference"], digits, signed),
+        "interval": labels.interval(facts.get("low"), facts.get("high"), digits, signed),
+        "inner": labels.interval(facts.get("low90"), facts.get("high90"), digits, signed),
+        "margin": labels.number(facts.get("margin"), digits),
+        "turns": labels.number(facts.get("turns"), digits),
+        "smallest": labels.number(facts.get("detectable"), digits),
+        "second": _second(facts),
+        "shares": "" if None in shares else " / ".join(labels.number(share, digits, True) for share in shares),
+        "published": _published(facts),
+    }
+    return {name: "" if text == labels.NOTHING else text for name, text in texts.items()}
+
+
+def _second(facts: Mapping[str, Any]) -> str:
+    """Return estimate and interval by the second score of a question."""
+    metric = facts.get("second_metric")
+    if not metric or facts.get("second_difference") is None:
+        return ""
+    digits = metrics.decimals(metric)
+    estimate = labels.number(facts["second_difference"], digits, True)
+    return f"{metrics.title(metric)} {estimate} {labels.interval(facts['second_low'], facts['second_high'], digits)}"
+
+
+def _published(facts: Mapping[str, Any]) -> str:
+    """Return the published effects in BLEU: `+0.4↓, −0.6`. An arrow marks one that is smaller than the margin."""
+    margin = facts.get("margin")
+    effects = (str(facts.get(name) or "").split() for name in ("published_bleu", "published_in_units"))
+    texts = []
+    for bleu, in_units in zip(*effects, strict=True):
+        text = f"{float(bleu):+g}".replace("-", "−") if float(bleu) else "0"
+        below = margin is not None and abs(float(in_units)) < margin
+        texts.append(f"{text}↓" if below else text)
+    return ", ".join(texts)
 
 
 def numbers(row: Finding) -> dict[str, Any]:
     """Return one line of the CSV. Empty: not known."""
-    claim, question, test, weighted, margin = row.claim, row.question, row.test, row.weighted, row.margin
-    turns = row.turns
-    if row.contrast.statistic == "ratio":  # a standard error of logarithms beside ratios would mislead
+    claim, question, statistic = row.claim, row.question, row.contrast.statistic
+    test, margin, turns = row.test, row.margin, row.turns
+    if statistic == "ratio":  # a standard error of logarithms beside ratios would mislead
         detectable, turns = (None if value is None else math.exp(value) for value in (test.detectable, turns))
-        test, margin = replace(test.mapped(math.exp), se=None, detectable=detectable), math.exp(margin or 0.0)
-    noise, other = row.noise, row.second
-    both, one, none = (noise.shares if noise and noise.shares else None) or (None, None, None)
-    decimals = 2 if row.contrast.statistic in ("band", "ratio", "correlation") else metrics.decimals(row.measure.metric)
-    needed = row.needed if verdicts.stance(row) == 0 else None
+        test = replace(test.mapped(math.exp), se=None, detectable=detectable)
+        margin = math.exp(margin or 0.0)
+    both_right, one_right, none_right = (row.noise and row.noise.shares) or (None, None, None)
+    two_decimals = statistic in ("band", "ratio", "correlation")
+    second = row.second.test if row.second else Test("")
     return {
-        "id": claim.id, "slug": claim.slug, "type": question.type, "corpus": row.corpus, "family": row.family,
-        "part": question.part, "post_hoc": question.post_hoc, "no_vote": question.no_vote, "verdict": row.verdict,
-        "decides": row.decides, "metric": "time" if question.benchmark else question.metric,
-        "contrast": row.name(words=False), "asked": asked_in(row), "words": row.name(),
-        "measure": UNITS.get(row.contrast.statistic, row.measure.title), "decimals": decimals,
-        "finding": row.word, "margin": margin, "turns": turns, "method": test.method,
-        **{name: getattr(test, name) for name in ("difference", "low", "high", "se", "df", "p", "low90", "high90")},
-        "holm": test.holm, "false_discovery": row.false_discovery,
-        "detectable": test.detectable, "n": weighted.n, "declared": weighted.declared, "needed": needed,
-        "sentences": noise and math.sqrt(noise.variance), "both_right": both, "one_right": one, "none_right": none,
-        **{f"second_{name}": other and getattr(other.test, name) for name in ENDS[:3]},
-        "second_metric": other and question.second,
+        "id": claim.id,
+        "slug": claim.slug,
+        "type": question.type,
+        "corpus": row.corpus,
+        "family": row.family,
+        "part": question.part,
+        "post_hoc": question.post_hoc,
+        "no_vote": question.no_vote,
+        "verdict": row.verdict,
+        "decides": row.decides,
+        "metric": "time" if question.benchmark else question.metric,
+        "contrast": row.name(words=False),
+        "asked": asked_in(row),
+        "words": row.name(),
+        "measure": UNITS.get(statistic, row.measure.title),
+        "decimals": 2 if two_decimals else metrics.decimals(row.measure.metric),
+        "finding": row.word,
+        "margin": margin,
+        "turns": turns,
+        "method": test.method,
+        "difference": test.difference,
+        "low": test.low,
+        "high": test.high,
+        "se": test.se,
+        "df": test.df,
+        "p": test.p,
+        "low90": test.low90,
+        "high90": test.high90,
+        "holm": test.holm,
+        "false_discovery": row.false_discovery,
+        "detectable": test.detectable,
+        "n": row.weighted.n,
+        "declared": row.weighted.declared,
+        "needed": row.needed if verdicts.stance(row, row.second) == 0 else None,
+        "sentences": math.sqrt(row.noise.variance) if row.noise else None,
+        "both_right": both_right,
+        "one_right": one_right,
+        "none_right": none_right,
+        "second_difference": second.difference,
+        "second_low": second.low,
+        "second_high": second.high,
+        "second_metric": question.second if row.second else None,
         "published_bleu": " ".join(f"{bleu:g}" for bleu, _ in row.effects),
-        "published_in_units": " ".join(f"{value:.4g}" for _, value in row.effects),
-        "notes": "; ".join(filter(None, [*weighted.lost, row.better, *weighted.notes])),
-    }  # fmt: skip
+        "published_in_units": " ".join(f"{in_units:.4g}" for _, in_units in row.effects),
+        "notes": "; ".join(filter(None, [*row.weighted.lost, row.gain, *row.weighted.notes])),
+    }

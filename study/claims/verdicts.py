@@ -30,7 +30,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields
 
 from study.analysis.inference import FEWEST, LEVEL, POWER, SentenceNoise, Test, adjusted, false_discovery, quantile
 from study.analysis.measures import Measure
@@ -39,11 +39,20 @@ from study.claims.contrasts import Weighted, name_of
 from study.claims.schema import Claim, Contrast, Question
 from study.scores import metrics
 
-SUPPORTED, BELOW = "supported", "supported, below the margin"
-CONTRADICTED, CONTRADICTED_BELOW = "contradicted", "contradicted, below the margin"
-NO_DIFFERENCE, NOT_WORSE = "no difference larger than the margin", "not worse than the margin"
-UNDECIDED, SATURATED, NOT_RUN = "undecided", "saturated", "not yet run"
-HOLDS, FAILS, DEPENDS, OPEN, NOT_ASKED = "holds", "fails", "depends", "open", "not asked"
+SUPPORTED = "supported"
+BELOW = "supported, below the margin"
+CONTRADICTED = "contradicted"
+CONTRADICTED_BELOW = "contradicted, below the margin"
+NO_DIFFERENCE = "no difference larger than the margin"
+NOT_WORSE = "not worse than the margin"
+SATURATED = "saturated"
+UNDECIDED = "undecided"
+NOT_RUN = "not yet run"
+"""Words for a contrast, as above. The last is a verdict, too."""
+HOLDS, FAILS, OPEN = "holds", "fails", "open"
+"""Verdicts on a question, and on a claim."""
+DEPENDS, NOT_ASKED = "depends", "not asked"
+"""Further verdicts on a claim."""
 MOST = 1000
 """Largest number of seeds that is tried."""
 
@@ -65,9 +74,9 @@ class Rules:
     margin: float = 1.0
 
 
-@dataclass
-class Finding:
-    """One contrast of a question in one corpus and family: its arms, its test, its word. One row of the tables.
+@dataclass(frozen=True, kw_only=True)
+class Comparison:
+    """One contrast of a question in one corpus and family, by one score: its arms, and what they are judged by.
 
     Attributes:
         claim, question, contrast: entries of the file of claims.
@@ -77,12 +86,6 @@ class Finding:
         margin: the smallest difference of interest; of a ratio its logarithm, like the numbers of the test.
         effects: published effects that belong to the question, in BLEU and in units of its score.
         noise: of the sentences.
-        second: the same contrast by the second score of the question.
-        test: the test, adjusted over the contrasts of the question.
-        word: the finding.
-        verdict: of the question, which is the same for all its contrasts.
-        decides: the row stands for its question.
-        false_discovery: p by Benjamini and Hochberg over all contrasts on which verdicts rest.
     """
 
     claim: Claim
@@ -95,40 +98,52 @@ class Finding:
     margin: float | None = None
     effects: Sequence[tuple[float, float]] = ()
     noise: SentenceNoise | None = None
-    second: Finding | None = None
-    test: Test = field(default_factory=lambda: Test("missing runs"))
-    word: str = NOT_RUN
-    verdict: str = NOT_RUN
-    decides: bool = False
-    false_discovery: float | None = None
 
     def name(self, words: bool = True) -> str:
         """Return the contrast in words, or by names of fields."""
         return name_of(self.contrast, self.measure, words)
 
     @property
-    def votes(self) -> bool:
-        """Return True if the answer to the question counts for the claim."""
-        return not self.question.no_vote and self.verdict != NOT_RUN
-
-    @property
     def sign(self) -> int:
         """Sign of the difference that the claim predicts; 0 if it predicts none."""
         return self.contrast.direction(self.measure.metric)
 
+    def judged(self, test: Test, word: str) -> Judged:
+        """Return the comparison with its test and its word."""
+        facts = {each.name: getattr(self, each.name) for each in fields(Comparison)}
+        return Judged(**facts, test=test, word=word)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged(Comparison):
+    """A comparison, its test (adjusted over the contrasts of the question) and the word for it."""
+
+    test: Test
+    word: str
+
     @property
-    def better(self) -> str:
+    def estimate(self) -> float:
+        """The difference; 0 without one."""
+        return self.test.difference or 0.0
+
+    @property
+    def gain(self) -> str:
         """Note on a clear gain where the claim predicts no difference."""
         if self.question.type not in schema.NO_DIFFERENCE or self.word not in (CONTRADICTED, NOT_WORSE):
             return ""
-        plain = self.test.significant and self.contrast.statistic in ("difference", "draws")
-        better = -1 if self.contrast.statistic == "ratio" else plain * metrics.metric_of(self.measure.metric).direction
-        return "the first arm is better" * (better * (self.test.difference or 0.0) > 0)
+        if self.contrast.statistic == "ratio":
+            direction = schema.BETTER["ratio"]
+        elif self.contrast.statistic in ("difference", "draws") and self.test.significant:
+            direction = metrics.metric_of(self.measure.metric).direction
+        else:
+            return ""
+        return "the first arm is better" if direction * self.estimate > 0 else ""
 
     @property
     def turns(self) -> float | None:
         """The margin at which the word for the contrast turns: the nearer end of an interval; None if there is none."""
-        test, kind = self.test, self.question.type
+        test = self.test
+        kind = self.question.type
         if test.low90 is None or test.high90 is None or test.low is None or test.high is None:
             return None
         if kind not in schema.NO_DIFFERENCE and test.significant:
@@ -147,101 +162,170 @@ class Finding:
         seeds and w over sentences; without a margin, the estimate. An equivalence has to exclude both ends, each with
         power .90 if the arms are equal. None: not with 1,000 seeds.
         """
-        test, many = self.test, 2 if self.test.method == "welch" else 1
-        target = abs(test.difference or 0.0) if self.margin is None else self.margin
-        if test.se is None or self.weighted.pairs is not None:
+        if self.test.se is None or self.weighted.pairs is not None:
             return None
+        target = abs(self.estimate) if self.margin is None else self.margin
         sentences = self.noise.variance if self.noise else 0.0
-        seeds = max(0.0, test.se**2 - sentences) * self.weighted.n
+        seeds = max(0.0, self.test.se**2 - sentences) * self.weighted.n
         tail = LEVEL if self.question.type in schema.NO_DIFFERENCE else LEVEL / 2 / len(self.question.contrasts)
         power = (1 + POWER) / 2 if self.question.type == "equivalence" else POWER
+        samples = 2 if self.test.method == "welch" else 1
         for n in range(FEWEST, MOST + 1):
-            df = many * (n - 1)
+            df = samples * (n - 1)
             if (quantile(1 - tail, df) + quantile(power, df)) * math.sqrt(seeds / n + sentences) <= target:
                 return n
         return None
 
 
-def conclude(rows: Sequence[Finding]) -> None:
-    """Test the contrasts of a question as one family and give each its word, then the question its verdict.
+@dataclass(frozen=True)
+class Answer:
+    """Answer to a question in one corpus and family.
 
-    The row that decides has the weakest stance of all contrasts, or the strongest if one is enough. Of several, the row
-    with the largest p is the weakest; if no difference is shown, the row that is nearest to its margin.
+    Attributes:
+        contrasts: its contrasts by its score.
+        second: the same contrasts by its second score; empty if it has one score.
+        verdict: holds, fails, open, not yet run.
+        decisive: number of the contrast that stands for the question.
     """
-    for some in by_score(rows):
-        for row, (test, word) in zip(some, judge(some), strict=True):
-            row.test, row.word = test, word
-    stances = [stance(row) for row in rows]
-    least = -1 if rows[0].question.combine == "any" else 1
-    order = sorted(range(len(rows)), key=lambda i: (least * stances[i], -least * _weakness(rows[i])))
-    rows[order[0]].decides = True
-    for row in rows:
-        row.verdict = verdict_of(rows[0].question, [one.word for one in rows], stances)
+
+    contrasts: Sequence[Judged]
+    second: Sequence[Judged]
+    verdict: str
+    decisive: int
 
 
-def by_score(rows: Sequence[Finding]) -> list[Sequence[Finding]]:
-    """Return the contrasts of a question by its score and, if it has two, by the second one."""
-    second = [row.second for row in rows if row.second]
-    return [rows, second] if second else [rows]
+@dataclass(frozen=True, kw_only=True)
+class Finding(Judged):
+    """A judged contrast and the answer to its question. One row of the tables. `findings` makes it.
+
+    Attributes:
+        second: the same contrast by the second score of the question.
+        verdict: of the question, which is the same for all its contrasts.
+        decides: the row stands for its question.
+        false_discovery: p by Benjamini and Hochberg over all contrasts on which verdicts rest.
+    """
+
+    second: Judged | None
+    verdict: str
+    decides: bool
+    false_discovery: float | None
+
+    @property
+    def votes(self) -> bool:
+        """Return True if the answer to the question counts for the claim."""
+        return not self.question.no_vote and self.verdict != NOT_RUN
 
 
-def judge(rows: Sequence[Finding], rules: Rules = Rules()) -> list[tuple[Test, str]]:
-    """Return test and word of each contrast of a question, by one score, under some rules."""
-    paired = rows[0].question.design == "paired" if rules.paired is None else rules.paired
-    noises = [row.noise if rules.sentences else None for row in rows]
-    plain = [row.weighted.test(row.contrast, noise, paired) for row, noise in zip(rows, noises, strict=True)]
+def findings(answers: Sequence[Answer], whole_file: bool) -> list[Finding]:
+    """Return the rows of the tables for the answers to some questions.
+
+    Args:
+        answers: the answers.
+        whole_file: they answer all questions of a file, so p is adjusted by Benjamini and Hochberg, too.
+    """
+    contrasts = [contrast for answer in answers for contrast in answer.contrasts]
+    adjusted_p = iter(over_the_study(contrasts) if whole_file else [None] * len(contrasts))
+    rows = []
+    for answer in answers:
+        for number, contrast in enumerate(answer.contrasts):
+            row = Finding(
+                **vars(contrast),
+                second=answer.second[number] if answer.second else None,
+                verdict=answer.verdict,
+                decides=number == answer.decisive,
+                false_discovery=next(adjusted_p),
+            )
+            rows.append(row)
+    return rows
+
+
+def conclude(contrasts: Sequence[Comparison], second: Sequence[Comparison] = (), rules: Rules = Rules()) -> Answer:
+    """Test the contrasts of a question as one family, give each its word, and answer the question.
+
+    The contrast that decides has the weakest stance of all, or the strongest if one is enough. Of several, the one
+    with the largest p is the weakest; if no difference is shown, the one that is nearest to its margin.
+
+    Args:
+        contrasts: the contrasts by the score of the question.
+        second: the same by its second score, if it has one.
+        rules: the rules.
+    """
+    first_score = judge(contrasts, rules)
+    second_score = judge(second, rules) if second else []
+    stances = [stance(row, second_score[i] if second_score else None) for i, row in enumerate(first_score)]
+    question = contrasts[0].question
+    weakest = -1 if question.combine == "any" else 1
+    order = [(weakest * stances[i], -weakest * _weakness(row)) for i, row in enumerate(first_score)]
+    verdict = verdict_of(question, [row.word for row in first_score], stances)
+    return Answer(first_score, second_score, verdict, order.index(min(order)))
+
+
+def judge(contrasts: Sequence[Comparison], rules: Rules) -> list[Judged]:
+    """Test the contrasts of a question by one score under some rules, and give each its word."""
+    paired = contrasts[0].question.design == "paired" if rules.paired is None else rules.paired
+    plain = []
+    for row in contrasts:
+        noise = row.noise if rules.sentences else None
+        plain.append(row.weighted.test(row.contrast, noise, paired))
     tests = adjusted(plain, rules.family)
-    return [(test, _word(row, test, rules.margin)) for row, test in zip(rows, tests, strict=True)]
+    return [row.judged(test, _word(row, test, rules.margin)) for row, test in zip(contrasts, tests, strict=True)]
 
 
 def verdict_of(question: Question, words: Sequence[str], stances: Sequence[int]) -> str:
     """Return the verdict on a question from the words and stances of its contrasts."""
     if NOT_RUN in words:
         return NOT_RUN
-    found = max(stances) if question.combine == "any" else min(stances)
-    return OPEN if not found else HOLDS if found > 0 else FAILS
+    decisive = max(stances) if question.combine == "any" else min(stances)
+    return {1: HOLDS, 0: OPEN, -1: FAILS}[decisive]
 
 
-def stance(row: Finding, word: str = "", second: str = "") -> int:
+def stance(row: Judged, second: Judged | None = None) -> int:
     """Return 1 for a contrast that is as predicted, −1 for one that is not, 0 for one that is open.
-
-    That there is no difference larger than the margin is what an equivalence predicts, and no other claim.
 
     Args:
         row: the contrast.
-        word: the word by its first score, if it is not that of the row.
-        second: the same by its second score.
+        second: the same by the second score of its question.
     """
-    same = 1 if row.question.type == "equivalence" else -1
-    known = {SUPPORTED: 1, BELOW: 1, NOT_WORSE: 1, CONTRADICTED: -1, CONTRADICTED_BELOW: -1, NO_DIFFERENCE: same}
-    one = known.get(word or row.word, 0)
-    if row.second is None:
-        return one
-    other = known.get(second or row.second.word, 0)
-    if one == other:
-        return one
-    signs = [side.sign * (side.test.difference or 0.0) for side in (row, row.second)]
-    return one + other if signs[0] * signs[1] > 0 else 0  # 1 and −1 make 0, too
+    first_stance = _stance(row)
+    if second is None:
+        return first_stance
+    second_stance = _stance(second)
+    if first_stance == second_stance:
+        return first_stance
+    same_sign = row.sign * row.estimate * second.sign * second.estimate > 0
+    return first_stance + second_stance if same_sign else 0  # 1 and −1 make 0, too
 
 
-def _weakness(row: Finding) -> float:
+def _stance(row: Judged) -> int:
+    """Return the stance by one score.
+
+    That there is no difference larger than the margin is what an equivalence predicts, and no other claim.
+    """
+    if row.word == NO_DIFFERENCE:
+        return 1 if row.question.type == "equivalence" else -1
+    if row.word in (SUPPORTED, BELOW, NOT_WORSE):
+        return 1
+    return -1 if row.word in (CONTRADICTED, CONTRADICTED_BELOW) else 0
+
+
+def _weakness(row: Judged) -> float:
     """Holm's p; if no difference is shown, the end of the 90% interval that is farthest from 0, in margins."""
     if row.word in (NO_DIFFERENCE, NOT_WORSE):
         return (row.turns or 0.0) / (row.margin or 1.0)
     return 1.0 if row.test.holm is None else row.test.holm
 
 
-def _word(row: Finding, test: Test, times: float) -> str:
-    """Return the word for a contrast by its test."""
-    parts, sign = row.weighted.parts, row.sign
-    diverged = {1 if weight * sign >= 0 else -1 for weight, arm in parts if arm.diverged}
+def _word(row: Comparison, test: Test, multiple: float) -> str:
+    """Return the word for a contrast by its test, with a multiple of its margin."""
+    parts = row.weighted.parts
+    diverged = {1 if weight * row.sign >= 0 else -1 for weight, arm in parts if arm.diverged}
     if diverged and (len(parts) == 1 or row.contrast.statistic == "correlation"):
         diverged = {1, -1}
-    margin = None if row.margin is None else times * row.margin
-    return judged(row.question.type, test, sign, margin, _saturated(row, sign), diverged)
+    margin = None if row.margin is None else multiple * row.margin
+    return word_for(row.question.type, test, row.sign, margin, _saturated(row), diverged)
 
 
-def _saturated(row: Finding, sign: int) -> bool:
+def _saturated(row: Comparison) -> bool:
     """Return True if scores at floor or ceiling hide any difference; see the rule at the top of this module.
 
     A loss shows in an arm that is compared with one at the ceiling; a gain does not.
@@ -250,14 +334,14 @@ def _saturated(row: Finding, sign: int) -> bool:
     if limits is None:
         return False
     ends = [(weight, metrics.end(arm.mean or 0.0, limits)) for weight, arm in row.weighted.scores]
-    at_base = {end for weight, end in ends if weight < 0}
-    if len(at_base) != 1 or at_base == {0}:
+    base_ends = {end for weight, end in ends if weight < 0}
+    if len(base_ends) != 1 or base_ends == {0}:
         return False
     one_sided = row.question.type not in schema.NO_DIFFERENCE and row.contrast.statistic in ("difference", "within")
-    return {end for _, end in ends} == at_base or (one_sided and at_base == {sign})
+    return {end for _, end in ends} == base_ends or (one_sided and base_ends == {row.sign})
 
 
-def judged(kind: str, test: Test, sign: int, margin: float | None, saturated: bool, diverged: Collection[int]) -> str:
+def word_for(kind: str, test: Test, sign: int, margin: float | None, saturated: bool, diverged: Collection[int]) -> str:
     """Return the word for one contrast, by the rules of this module.
 
     Args:
@@ -270,26 +354,52 @@ def judged(kind: str, test: Test, sign: int, margin: float | None, saturated: bo
     """
     if test.difference is None:
         return NOT_RUN if test.method == "missing runs" else UNDECIDED
-    word, limit = UNDECIDED, math.inf if margin is None else margin
-    ends = (test.difference,) if test.method == "exact" else (test.low or 0.0, test.high or 0.0)
     if kind == "noninferiority":
-        if test.low90 is not None and test.high90 is not None and 1 not in diverged:
-            word = NOT_WORSE if min(sign * test.low90, sign * test.high90) > -limit else UNDECIDED
-        if test.significant and max(sign * end for end in ends) < -limit and -1 not in diverged:
-            word = CONTRADICTED
-        if test.method == "exact" and sign * test.difference > -limit and 1 not in diverged:
-            word = NOT_WORSE
-        return SATURATED if saturated and word in (UNDECIDED, NOT_WORSE) else word
-    if margin is not None and inside(test, margin) and not diverged:
-        word = NO_DIFFERENCE
-    if test.significant and kind == "equivalence":
-        if (min(ends) > limit or max(ends) < -limit) and len(diverged) < 2:
-            word = CONTRADICTED
-    elif test.significant:
-        below, favoured = margin is not None and abs(test.difference) < margin, sign * test.difference >= 0
-        found = (BELOW if below else SUPPORTED) if favoured else (CONTRADICTED_BELOW if below else CONTRADICTED)
-        word = UNDECIDED if (1 if favoured else -1) in diverged else found
-    return SATURATED if saturated and word in (UNDECIDED, NO_DIFFERENCE) else word
+        word = _word_for_noninferiority(test, sign, math.inf if margin is None else margin, diverged)
+    elif kind == "equivalence":
+        word = _word_for_equivalence(test, margin, diverged)
+    else:
+        word = _word_for_superiority(test, sign, margin, diverged)
+    return SATURATED if saturated and word in (UNDECIDED, NO_DIFFERENCE, NOT_WORSE) else word
+
+
+def _word_for_noninferiority(test: Test, sign: int, margin: float, diverged: Collection[int]) -> str:
+    if test.significant and -1 not in diverged and max(sign * end for end in _ends(test)) < -margin:
+        return CONTRADICTED
+    if 1 in diverged:
+        return UNDECIDED
+    if test.method == "exact":
+        nearest = min(sign * end for end in _ends(test))
+    elif test.low90 is not None and test.high90 is not None:
+        nearest = min(sign * test.low90, sign * test.high90)
+    else:
+        return UNDECIDED
+    return NOT_WORSE if nearest > -margin else UNDECIDED
+
+
+def _word_for_equivalence(test: Test, margin: float | None, diverged: Collection[int]) -> str:
+    if margin is None:
+        return UNDECIDED
+    if test.significant and len(diverged) < 2 and (min(_ends(test)) > margin or max(_ends(test)) < -margin):
+        return CONTRADICTED
+    return NO_DIFFERENCE if inside(test, margin) and not diverged else UNDECIDED
+
+
+def _word_for_superiority(test: Test, sign: int, margin: float | None, diverged: Collection[int]) -> str:
+    if not test.significant:
+        return NO_DIFFERENCE if margin is not None and inside(test, margin) and not diverged else UNDECIDED
+    difference = test.difference or 0.0
+    below = margin is not None and abs(difference) < margin
+    if sign * difference >= 0:
+        favoured, word = 1, BELOW if below else SUPPORTED
+    else:
+        favoured, word = -1, CONTRADICTED_BELOW if below else CONTRADICTED
+    return UNDECIDED if favoured in diverged else word
+
+
+def _ends(test: Test) -> tuple[float, ...]:
+    """Ends of the 95% interval; of an exact test, which has none, the estimate."""
+    return (test.difference or 0.0,) if test.method == "exact" else (test.low or 0.0, test.high or 0.0)
 
 
 def inside(test: Test, margin: float) -> bool:
@@ -297,22 +407,25 @@ def inside(test: Test, margin: float) -> bool:
     return test.low90 is not None and test.high90 is not None and -margin < test.low90 and test.high90 < margin
 
 
-def over_the_study(rows: Sequence[Finding]) -> None:
-    """Add to each contrast its p by Benjamini and Hochberg over all contrasts on which verdicts rest.
+def over_the_study(contrasts: Sequence[Judged]) -> list[float | None]:
+    """Return p by Benjamini and Hochberg of each contrast, over all contrasts on which verdicts rest.
 
     Those without a vote have none, nor have exact tests, whose p depends on the number of runs alone.
     """
-    tested = [(row, row.test.p) for row in rows if not row.question.no_vote and row.test.method != "exact"]
-    known = [(row, p) for row, p in tested if p is not None]
-    for (row, _), p in zip(known, false_discovery([p for _, p in known]), strict=True):
-        row.false_discovery = p
+    tested = {}
+    for number, row in enumerate(contrasts):
+        if row.test.p is not None and row.test.method != "exact" and not row.question.no_vote:
+            tested[number] = row.test.p
+    adjusted_p = dict(zip(tested, false_discovery(list(tested.values())), strict=True))
+    return [adjusted_p.get(number) for number in range(len(contrasts))]
 
 
 def by_claim(rows: Sequence[Finding]) -> dict[str, list[Finding]]:
     """Return the rows of each claim that decide a question, by its id."""
     claims: dict[str, list[Finding]] = {}
-    for row in (row for row in rows if row.decides):
-        claims.setdefault(str(row.claim.id), []).append(row)
+    for row in rows:
+        if row.decides:
+            claims.setdefault(str(row.claim.id), []).append(row)
     return claims
 
 
@@ -342,28 +455,32 @@ class Verdict:
         return self.word
 
 
-def counted(own: Sequence[Finding]) -> list[Finding]:
-    """Return the rows of a claim that vote; saturated rows, which could show nothing, if there is no other."""
-    own = [row for row in own if row.votes]
-    return [row for row in own if row.word != SATURATED] or own
+def counted(rows: Sequence[Finding]) -> list[Finding]:
+    """Return the rows of a claim that vote; saturated rows, which could show nothing, if there are no others."""
+    votes = [row for row in rows if row.votes]
+    return [row for row in votes if row.word != SATURATED] or votes
 
 
-def summary(own: Sequence[Finding]) -> Verdict:
+def summary(rows: Sequence[Finding]) -> Verdict:
     """Return the verdict on a claim from the rows that decide its questions."""
-    votes = counted(own)
+    votes = counted(rows)
     counts = Counter(row.verdict for row in votes)
     if not votes:
-        word = NOT_RUN if any(row.verdict == NOT_RUN for row in own) else NOT_ASKED
+        word = NOT_RUN if any(row.verdict == NOT_RUN for row in rows) else NOT_ASKED
+    elif counts[FAILS]:
+        word = DEPENDS if counts[HOLDS] else FAILS
     else:
-        word = DEPENDS if counts[HOLDS] and counts[FAILS] else FAILS if counts[FAILS] else HOLDS
-        word = OPEN if counts[OPEN] and not counts[FAILS] else word
+        word = OPEN if counts[OPEN] else HOLDS
     needs = [row.needed for row in votes if row.verdict == OPEN]
-    seeds = max((one for one in needs if one), default=0) if all(needs) else 0
-    return Verdict(word, own[0].claim.depends_on, counts, seeds or None)
+    seeds = max((n for n in needs if n is not None), default=None)
+    return Verdict(word, rows[0].claim.depends_on, counts, None if None in needs else seeds)
 
 
-def deciding(own: Sequence[Finding]) -> Finding:
+def deciding(rows: Sequence[Finding]) -> Finding:
     """Return the row that stands for a claim: the first that votes, with the verdict that keeps it from holding."""
     order = (FAILS, OPEN, HOLDS, NOT_RUN)
-    rows = counted(own) or own
-    return min(rows, key=lambda row: (order.index(row.verdict), row.margin is None or row.test.low90 is None))
+
+    def rank(row: Finding) -> tuple[int, bool]:
+        return order.index(row.verdict), row.margin is None or row.test.low90 is None
+
+    return min(counted(rows) or rows, key=rank)

@@ -136,10 +136,11 @@ def test_nothing_is_saturated_that_could_show(base, other, spread, kind, expect,
 def test_sentences_add_their_variance(study):
     """w = .36 over 1,001 sentences: SE² = 1.65 + .36, degrees of freedom by Satterthwaite."""
     (row,) = study.ask()
-    key = sentences._key(row)
-    assert (key[0], key[1][:2], key[1].count("-s3")) == ("test/exact", "1 ", 2)
+    key = sentences._key(row.contrast, row.measure.metric, row.weighted)
+    metric, sides = key.cells
+    assert (metric, sides[:2], sides.count("-s3")) == ("test/exact", "1 ", 2)
     noises = SentenceNoises(Store(study.runs))
-    noises.of = lambda row: sentences.SentenceNoise(0.36, 1001, (5.0, 4.0, 0.8))
+    noises.of = lambda *_: sentences.SentenceNoise(0.36, 1001, (5.0, 4.0, 0.8))
     (row,) = evaluate([read(study.folder / "claims.yaml")], Runs(study.runs, study.folder / "sweeps"), noises=noises)
     df = 2.01**2 / ((0.51**2 + 1.14**2) / 4 + 0.36**2 / 1000)
     assert (row.test.se, row.test.df) == pytest.approx((math.sqrt(2.01), df))
@@ -171,9 +172,11 @@ def test_the_noise_of_published_sentences_is_computed_again(study_runs):
     store = study_runs.store
     with (CHECKOUT / "results" / sentences.TABLE).open(encoding="utf-8", newline="") as file:
         row = next(row for row in csv.reader(file) if row[0] == "test/nll/without pronouns" and row[4])
-    noise = sentences._measured(store, tuple(row[:2]))
-    assert sentences._cells(noise) == row[2:]
     sides = [side.split() for side in row[1].split("; ")]
+    key = sentences.Key(row[0], tuple((float(weight), tuple(names)) for weight, *names in sides))
+    assert key.cells == tuple(row[:2])
+    noise = sentences._measured(store, key)
+    assert sentences._cells(noise) == row[2:]
     kept = {name: score["value"] for _, *names in sides for name in names for score in store.score_rows(name)
             if (score["split"], score["metric"], score["subset"]) == ("test", "nll", "without pronouns")}  # fmt: skip
     estimate = sum(float(weight) * np.mean([kept[name] for name in names]) for weight, *names in sides)

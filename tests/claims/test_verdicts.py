@@ -12,7 +12,7 @@ from study.analysis.inference import Arm, SentenceNoise, Test, adjusted, contras
 from study.analysis.measures import Measure
 from study.claims.contrasts import Weighted
 from study.claims.schema import Contrast, Question
-from study.claims.verdicts import Finding, inside, judged, stance, summary, verdict_of
+from study.claims.verdicts import Finding, Judged, inside, stance, summary, verdict_of, word_for
 
 BASE = (80.0, 82.0, 81.5, 79.0, 83.0)
 BETTER = (85.0, 86.5, 87.0, 83.5, 88.5)
@@ -29,21 +29,24 @@ def against_base(*others):
 
 
 def judge(kind, test, sign, margin=None, saturated=False, diverged=()):
-    return judged(kind, test, sign, margin, saturated, diverged)
+    return word_for(kind, test, sign, margin, saturated, diverged)
 
 
 def question(**facts):
     return Question(**{"sweep": "x", "asked": ["grammar/recurrent"], "contrasts": [PAIR]} | facts)
 
 
-def row_of(asked, word, difference=1.0, verdict=None, **facts):
-    """A row of a question whose contrast has this word."""
-    row = Finding(
-        None, asked, asked.contrasts[0], "grammar", "recurrent", Measure(asked.metric), Weighted([], 5), 1.0, **facts
-    )
-    row.test, row.word = Test("welch", difference, low90=-0.5, high90=0.5), word
-    row.verdict = verdict or verdict_of(asked, [word], [stance(row)])
-    return row
+def row_of(asked, word, difference=1.0, **facts):
+    """A contrast of a question, judged with this word."""
+    made = {
+        "claim": None,
+        "question": asked,
+        "contrast": asked.contrasts[0],
+        "corpus": "grammar",
+        "family": "recurrent",
+    }
+    made |= {"measure": Measure(asked.metric), "weighted": Weighted([], 5), "margin": 1.0, "word": word}
+    return Judged(**made | {"test": Test("welch", difference, low90=-0.5, high90=0.5)} | facts)
 
 
 @pytest.mark.parametrize(
@@ -128,10 +131,9 @@ def test_no_difference_is_what_an_equivalence_predicts_and_no_other_claim():
 def test_two_scores_decide_together_and_are_open_where_they_differ_in_sign(first, second, signs, expected):
     """NLL and BLEU: a negative difference of NLL is better, of BLEU worse."""
     asked = question(type="noninferiority", margin="0.5 bleu", metric="test/nll", second="test/bleu")
-    row = row_of(asked, first, difference=-1.0 * signs[0], verdict="open")
-    row.second = row_of(asked, second, difference=1.0 * signs[1], verdict="open")
-    row.second.measure = Measure("test/bleu")
-    assert stance(row) == expected
+    row = row_of(asked, first, difference=-1.0 * signs[0])
+    beside = row_of(asked, second, difference=1.0 * signs[1], measure=Measure("test/bleu"))
+    assert stance(row, beside) == expected
 
 
 @pytest.mark.parametrize(
@@ -149,16 +151,16 @@ def test_two_scores_decide_together_and_are_open_where_they_differ_in_sign(first
     ],
 )
 def test_the_verdict_on_a_claim(parts, whole, words):
-    rows = []
+    rows, claim = [], SimpleNamespace(depends_on="the question")
     for part in parts:
         asked = question(no_vote="a control" * ("vote" in part), post_hoc="later" * ("post hoc" in part))
         verdict = next(word for word in ("holds", "fails", "open", "not yet run") if part.startswith(word))
         word = "saturated" if "saturated" in part else "undecided"
-        rows.append(row_of(asked, word, verdict=verdict))
-        rows[-1].claim = SimpleNamespace(depends_on="the question")
+        row = row_of(asked, word, claim=claim)
+        rows.append(Finding(**vars(row), second=None, verdict=verdict, decides=True, false_discovery=None))
     found = summary(rows)
     assert (found.word, found.words) == (whole, words)
-    rows[0].claim.depends_on = "the size"
+    claim.depends_on = "the size"
     assert whole != "depends" or summary(rows).words.startswith("depends on the size (1 of ")
 
 
@@ -171,22 +173,19 @@ def test_the_margin_at_which_a_word_turns_and_the_seeds_that_a_row_needs():
         ("noninferiority", "test/exact", 0.072),
         ("noninferiority", "test/nll", 0.672),
     ):
-        row = row_of(question(type=kind, margin=1, metric=metric), "undecided")
-        row.test = test
+        row = row_of(question(type=kind, margin=1, metric=metric), "undecided", test=test)
         assert row.turns == pytest.approx(turns, abs=1e-3)
-    row.test = replace(t_test("welch", 0.9, 0.2, 8), holm=0.002)
-    row.word = "contradicted"
+    row = replace(row, test=replace(t_test("welch", 0.9, 0.2, 8), holm=0.002), word="contradicted")
     assert row.turns == pytest.approx(0.9 - 2.306 * 0.2, abs=1e-3), "the nearer end of the 95% interval"
-    row.weighted = Weighted([(1.0, Arm("a", dict.fromkeys(range(5), 1.0)))], 5)
+    five = Weighted([(1.0, Arm("a", dict.fromkeys(range(5), 1.0)))], 5)
     half = stats.t.ppf(0.95, 2 * 6 - 2) + stats.t.ppf(0.8, 2 * 6 - 2)
-    row.test, row.margin = Test("welch", 0.1, se=0.2, df=8), half * 0.2 * math.sqrt(5 / 6) + 1e-9
+    margin = half * 0.2 * math.sqrt(5 / 6) + 1e-9
+    row = replace(row, weighted=five, test=Test("welch", 0.1, se=0.2, df=8), margin=margin)
     assert row.needed == 6
-    both = replace(row, question=question(type="equivalence", margin=1))
     half = stats.t.ppf(0.95, 2 * 9 - 2) + stats.t.ppf(0.9, 2 * 9 - 2)
-    both.margin = half * 0.2 * math.sqrt(5 / 9) + 1e-9
-    assert both.needed == 9, "each of two ends with power .90"
-    row.noise = SentenceNoise(0.2**2, 100)
-    row.margin = 0.3
+    asked, margin = question(type="equivalence", margin=1), half * 0.2 * math.sqrt(5 / 9) + 1e-9
+    assert replace(row, question=asked, margin=margin).needed == 9, "each of two ends with power .90"
+    row = replace(row, noise=SentenceNoise(0.2**2, 100), margin=0.3)
     assert row.needed is None, "all of the variance is that of the sentences, which more seeds do not lower"
 
 

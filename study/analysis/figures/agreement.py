@@ -34,22 +34,25 @@ def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
     """
     import pandas as pd
 
-    known = {spec.name: spec for spec in specs}
-    pairs = [[known[name] for name in pair] for pair in agreement.PAIRS.values() if known.keys() >= set(pair)]
-    return pd.concat([pd.DataFrame(), *[_points(runs, *pair) for pair in pairs]])
+    by_name = {spec.name: spec for spec in specs}
+    tables = [pd.DataFrame()]
+    for first, second in agreement.PAIRS.values():
+        if first in by_name and second in by_name:
+            tables.append(_points(runs, by_name[first], by_name[second]))
+    return pd.concat(tables)
 
 
 def _points(runs: Runs, *pair: Spec) -> pd.DataFrame:
     import pandas as pd
 
-    found = agreement.agree(runs, pair, [primary(spec) for spec in pair])
-    facts = {"seeds": found.seeds}
+    result = agreement.agree(runs, pair, [primary(spec) for spec in pair])
+    facts = {"seeds": result.seeds}
     for side, spec in zip(("", "second_"), pair, strict=True):
         facts |= {f"{side}data": agreement.SWEEPS[spec.name][0], f"{side}metric": primary(spec)}
-    rhos = [row | {"family": row["family"].replace("all", ""), "arm": ""} for row in found.correlations]
+    rhos = [row | {"family": row["family"].replace("all", ""), "arm": ""} for row in result.correlations]
     table = pd.concat(
         [
-            pd.DataFrame(found.effects).rename(columns=lambda name: name.removeprefix("first_")),
+            pd.DataFrame(result.effects).rename(columns=lambda name: name.removeprefix("first_")),
             pd.DataFrame(rhos).rename(columns={"low": "rho_low", "high": "rho_high"}),
         ]
     )

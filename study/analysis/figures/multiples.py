@@ -45,7 +45,7 @@ def scale_points(runs: Runs, *specs: Spec) -> pd.DataFrame:
 
     1/d and the largest 1/√d are from `inverse_scale`, learned scales from `learned_scale`, all at one recipe and size.
     """
-    found: dict[str, Point] = {}
+    points: dict[str, Point] = {}
     for spec in specs:
         for e, run in _declared(runs, spec, ["test/exact"]):
             cross = e.model.attention.cross
@@ -54,8 +54,8 @@ def scale_points(runs: Runs, *specs: Spec) -> pd.DataFrame:
             if spec.name == "scale_parts" or (alone and whole):
                 line = _line(run, "scale", "logit_init", "map_rate")
                 place = {"column": e.model.family, "line": line, "x": cross.key_width}
-                found.setdefault(run["id"], _point(run, "test/exact", **place))
-    return _with_means(list(found.values()))
+                points.setdefault(run["id"], _point(run, "test/exact", **place))
+    return _with_means(list(points.values()))
 
 
 @style.styled()
@@ -66,15 +66,15 @@ def scale(table: pd.DataFrame) -> Figure:
 
 def lengths_points(runs: Runs, spec: Spec) -> pd.DataFrame:
     """Rows of panels by metric, columns by family and the decoder's start; places by length, lines by memory."""
-    found = []
+    points = []
     for metric in ("exact", "bleu"):
         names = {bucket: name.format(metric) for bucket, name in BUCKETS.items()}
         for e, run in _declared(runs, spec, list(names.values())):
             init = getattr(e.model, "init", None)
             column = e.model.family + (f",\n{setting('init', init)}" if init else "")
             for bucket, name in names.items():
-                found.append(_point(run, name, row=metric, column=column, line=_line(run, "memory"), x=bucket))
-    return _with_means(found)
+                points.append(_point(run, name, row=metric, column=column, line=_line(run, "memory"), x=bucket))
+    return _with_means(points)
 
 
 @style.styled()
@@ -91,14 +91,17 @@ def lengths(table: pd.DataFrame) -> Figure:
 
 def pruning_points(runs: Runs, spec: Spec) -> pd.DataFrame:
     """Panel for each site, a line an order; x: percentage of heads gone, `free`: how many of them went for free."""
-    split, found = spec.metric[0], []
+    split = spec.metric[0]
+    points = []
     kept = {10 * tenth: f"{split}/bleu/{subset}" for tenth, subset in enumerate(reversed(metrics.KEPT))}
     declared = list(_declared(runs, spec, [f"{split}/free", *kept.values()]))
     for site in SITES:
-        for _, run in (pair for pair in declared if pair[0].pruning.site == site):
-            where = {"column": setting("site", site), "line": _line(run, "order"), "free": run[f"{split}/free"]}
-            found += [_point(run, name, x=x, **where) for x, name in kept.items()]
-    return _with_means(found)
+        for experiment, run in declared:
+            if experiment.pruning.site != site:
+                continue
+            panel = {"column": setting("site", site), "line": _line(run, "order"), "free": run[f"{split}/free"]}
+            points += [_point(run, name, x=x, **panel) for x, name in kept.items()]
+    return _with_means(points)
 
 
 @style.styled()
@@ -111,11 +114,11 @@ def pruning(table: pd.DataFrame) -> Figure:
         axes.set_visible(False)
     for i, (column, axes) in enumerate(zip(columns, grid.flat, strict=False)):
         panel = table[table["column"] == column]
-        here = [line for line in looks if (panel["line"] == line).any()]
-        for place, line in enumerate(here):
-            some = panel[panel["line"] == line]
-            _curves(axes, some, looks[line], None if line == "order=random" else 0.9 * (place - len(here) / 2))
-            panels.absences(axes, 4 * place, some, looks[line].colour)
+        lines = [line for line in looks if (panel["line"] == line).any()]
+        for place, line in enumerate(lines):
+            rows = panel[panel["line"] == line]
+            _curves(axes, rows, looks[line], None if line == "order=random" else 0.9 * (place - len(lines) / 2))
+            panels.absences(axes, 4 * place, rows, looks[line].colour)
         below = i + 2 >= len(columns)
         axes.set_title(column, loc="left", fontsize=8)
         axes.set_ylabel("" if i % 2 else "BLEU")
@@ -175,8 +178,8 @@ def _with_means(points: list[Point]) -> pd.DataFrame:
     if table.empty or table["score"].isna().all():
         return pd.DataFrame()
     cells = table.groupby(CELL, sort=False, dropna=False)
-    found = np.array([interval(list(scores)) for _, scores in cells["score"]], dtype=float)
-    table[["mean", "low", "high"]] = found[cells.ngroup()]
+    intervals = np.array([interval(list(scores)) for _, scores in cells["score"]], dtype=float)
+    table[["mean", "low", "high"]] = intervals[cells.ngroup()]
     return table.round(dict.fromkeys(("score", "mean", "low", "high"), DECIMALS))
 
 

@@ -66,12 +66,14 @@ def _spots(values: pd.Series) -> dict[Any, float]:
 def _panel(axes: Axes, panel: pd.DataFrame, looks: Mapping[str, style.Look], spots: Mapping[Any, float]) -> None:
     ordered = sorted(spots.values())
     gap = min((b - a for a, b in itertools.pairwise(ordered)), default=1.0)
-    there = {(line, x) for line, x in zip(panel["line"], panel["x"], strict=True)}
-    here = {x: [line for line in looks if (line, x) in there] for x in spots}
-    step = gap * SPREAD / max(3, *map(len, here.values()))
+    drawn = set(zip(panel["line"], panel["x"], strict=True))
+    lines_at = {x: [line for line in looks if (line, x) in drawn] for x in spots}
+    step = gap * SPREAD / max(3, *map(len, lines_at.values()))
     for line in looks:
-        some = {x: lines for x, lines in here.items() if line in lines}
-        at = {x: spots[x] + step * (lines.index(line) - (len(lines) - 1) / 2) for x, lines in some.items()}
+        at = {}
+        for x, lines in lines_at.items():
+            if line in lines:
+                at[x] = spots[x] + step * (lines.index(line) - (len(lines) - 1) / 2)
         if at:
             _line(axes, panel[panel["line"] == line], looks[line], at, 0.2 * step)
     axes.set_xticks(list(spots.values()), [tick(x) for x in spots])
@@ -108,10 +110,13 @@ def limit(axes: Axes, rows: pd.DataFrame) -> None:
     numbers = [float(v) for name in ("score", "low", "high", "mean") for v in rows[name].dropna()]
     least, most = _metric(rows).bounds
     low, high = max(least, min(numbers)), min(most, max(numbers))
-    room = [(high - low or 1.0) * 0.06] * 2
+    below = above = (high - low or 1.0) * 0.06
     if rows["score"].isna().any():
-        room[_metric(rows).direction < 0] *= 2.5
-    axes.set_ylim(low - room[0], high + room[1])
+        if _metric(rows).direction < 0:
+            above *= 2.5
+        else:
+            below *= 2.5
+    axes.set_ylim(low - below, high + above)
 
 
 def legend(figure: Figure, looks: Mapping[str, style.Look], table: pd.DataFrame) -> None:
@@ -122,7 +127,8 @@ def legend(figure: Figure, looks: Mapping[str, style.Look], table: pd.DataFrame)
         Line2D([], [], color=look.colour, linestyle=look.line, linewidth=1.0, label=arm_words(line), **look.mark(4.5))
         for line, look in looks.items()
     ]
-    handles += [Line2D([], [], color=INK, linestyle="", **ABSENT)] * bool(table["score"].isna().any())
+    if table["score"].isna().any():
+        handles.append(Line2D([], [], color=INK, linestyle="", **ABSENT))
     longest = max(len(str(handle.get_label())) for handle in handles)
     fitting = int(figure.get_figwidth() * 72 // (longest * 4.1 + 36))
     columns = max(1, min(fitting, len(handles)))

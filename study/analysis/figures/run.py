@@ -50,12 +50,13 @@ def draw_translations(maps: Sequence[tuple[dict[str, Any], str]]) -> Figure:
     widths = [max(2.3, 0.17 * len(attention["source"]) + 0.9) for attention, _ in maps]
     height = max(2.2, 0.16 * max(len(attention["target"]) for attention, _ in maps) + 1.6)
     figure, axes = style.subplots(1, len(maps), figsize=(sum(widths), height), width_ratios=widths, squeeze=False)
-    for one, (attention, model), width in zip(axes[0], maps, widths, strict=True):
-        image = attention_map.draw(one, attention)
+    for panel, (attention, model), width in zip(axes[0], maps, widths, strict=True):
+        image = attention_map.draw(panel, attention)
         spread = attention_map.entropy(attention)
         text = (attention.get("text") or {}).get("target", "")
         lines = [model, f"→ {text}", "" if spread is None else f"entropy {spread:.2f}"]
-        one.set_title("\n".join(textwrap.fill(line, int(12 * width)) for line in lines if line), loc="left", fontsize=8)
+        head = "\n".join(textwrap.fill(line, int(12 * width)) for line in lines if line)
+        panel.set_title(head, loc="left", fontsize=8)
     _add_scale(figure, image, axes)
     first = maps[0][0]
     head = f"{(first.get('text') or {}).get('source', '')}   ({attention_map.title(first)})"
@@ -75,15 +76,16 @@ def _add_scale(figure: Figure, image: Any, axes: Any) -> None:
 
 def _draw_curve(axes: Axes, record: Record) -> None:
     """Draw validation BLEU on the left axis, losses on the right one, the tested step as a line."""
-    beside, lines = axes.twinx(), []
-    for one, look, name, label in (
+    beside = axes.twinx()
+    lines = []
+    for side, look, name, label in (
         (axes, "C0o-", "valid_bleu", "BLEU on validation"),
         (beside, "C1s--", "valid_loss", "loss on validation, nats a token"),
     ):
         points = [point for point in record.history if point.get(name) is not None]
         x, y = ([point[key] for point in points] for key in ("step", name))
-        lines += one.plot(x, y, look, markersize=3, label=label)
-        one.set(ylabel=label, xlabel="step", ylim=(0, None))
+        lines += side.plot(x, y, look, markersize=3, label=label)
+        side.set(ylabel=label, xlabel="step", ylim=(0, None))
     beside.grid(False)
     beside.spines["right"].set_visible(True)
     if record.selection and record.selection.value is not None:
