@@ -34,6 +34,9 @@ verify: .venv/.core ## check every published file, in seconds; ARGS=--rescore sc
 test: .venv/.dev ## all tests, on all cores; ARGS='-n 0 -k lease' takes one process and some of them
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ARGS)
 
+parity: .venv/.parity ## compare mechanisms with published code, with its weights: transformers, x-transformers and others
+	@.venv/bin/python -m pytest -n 0 tests/attention/test_same_as.py $(ARGS)
+
 docs: .venv/.docs ## the pages of docs/ as a site in site/, with every link checked
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict && echo "site/index.html"
 
@@ -88,9 +91,15 @@ lock: .venv/bin/python ## rewrite requirements.* for pyproject.toml; named versi
 	@$(HASHES)
 	@touch .venv/.core .venv/.paper .venv/.train $@
 
+.venv/.parity: pyproject.toml requirements.lock | .venv/bin/python
+	@echo "installing torch, the test tools and libraries with attention of their own into .venv (once; some minutes)"
+	@$(PIP) -e '.[dev,parity]'
+	@$(HASHES)
+	@touch .venv/.core .venv/.paper .venv/.train .venv/.dev $@
+
 .venv/.docs: pyproject.toml requirements.lock | .venv/bin/python
 	@$(PIP) -e '.[docs]'
 	@$(HASHES)
 	@touch $@
 
-.PHONY: help sweep embedded report reproduce tables figures paper verify test docs check site bench lock
+.PHONY: help sweep embedded report reproduce tables figures paper verify test parity docs check site bench lock
