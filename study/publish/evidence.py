@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import suppress
 from functools import cache, lru_cache
@@ -35,6 +35,8 @@ from study.store.folder import VALIDATIONS, Store, sha256
 from study.store.records import Record
 from study.store.rows import CURVE_PREFIX, HYPOTHESES, NLL, curve_rows, score_rows
 
+Fact = tuple[str, Any, Any]
+"""A field of a record, the value that is expected, and the one that is there."""
 RELATIVE, ABSOLUTE = 1e-4, 1e-5
 """Errors of equations, since numbers in records are rounded to 6 significant digits."""
 SHARED = 8
@@ -77,9 +79,22 @@ def _examined(store: Store, identity: str) -> tuple[list[str], bool]:
 
 def examine(store: Store, identity: str) -> Iterator[str]:
     """Yield what is wrong with a run that has a record, working or published."""
+    yield from _contradicted(store, identity, _facts)
+
+
+def identify(store: Store, identity: str) -> Iterator[str]:
+    """Yield what is wrong with the identity of a run: seed, hash, id, protocol, and numbers that a record has twice.
+
+    No file beside the record is read, and nothing is scored, so that it takes milliseconds.
+    """
+    yield from _contradicted(store, identity, _identity)
+
+
+def _contradicted(store: Store, identity: str, facts: Callable[[Store, str], Iterator[Fact]]) -> Iterator[str]:
+    """Yield a line for each fact of a record that is not as expected."""
     where = store.where(identity)
     try:
-        for field, expected, got in _facts(store, identity):
+        for field, expected, got in facts(store, identity):
             if expected != got:
                 yield f"{where}: {field}: expected {expected}, got {got}. Restore the record, or run it again."
     except InputError as problem:  # it names its file
@@ -88,12 +103,18 @@ def examine(store: Store, identity: str) -> Iterator[str]:
         yield f"{where}: expected the files of a run, got others ({problem}). Run it again."
 
 
-def _facts(store: Store, identity: str) -> Iterator[tuple[str, Any, Any]]:
-    """Yield fields of a record, each with the value that follows from configuration, files and corpus, and its own."""
-    record, text = store.record(identity), store.text(identity)
+def _experiment(record: Record) -> Experiment | None:
+    """Return the experiment of a record; None if today's fields do not take its configuration."""
     try:
-        experiment = Experiment.model_validate(record.config | {"seed": record.seed})
+        return Experiment.model_validate(record.config | {"seed": record.seed})
     except ValidationError:
+        return None
+
+
+def _identity(store: Store, identity: str) -> Iterator[Fact]:
+    """Yield fields of a record, each with the value that follows from the record itself, and its own."""
+    record, text = store.record(identity), store.text(identity)
+    if (experiment := _experiment(record)) is None:
         yield "config", "one of this program", "another"
         return
     yield "seed", record.config.get("seed", record.seed), record.seed
@@ -108,10 +129,20 @@ def _facts(store: Store, identity: str) -> Iterator[tuple[str, Any, Any]]:
         yield "selection.step is a step of history", True, not steps or record.selection.step in steps
     if store.published:
         yield "sha256", store.facts[identity]["sha256"], sha256(text.encode())
-        yield from _tabled(store, identity)
     elif text != records.canonical(json.loads(text)):
         yield "text", "the one that a run writes", "another (order, blanks or a field twice)"
-    if not store.published:
+    yield from _apart(_equations(record, experiment.pruning is not None))
+
+
+def _facts(store: Store, identity: str) -> Iterator[Fact]:
+    """Yield fields of a record, each with the value that follows from configuration, files and corpus, and its own."""
+    yield from _identity(store, identity)
+    record = store.record(identity)
+    if (experiment := _experiment(record)) is None:
+        return
+    if store.published:
+        yield from _tabled(store, identity)
+    else:
         store.attention(identity)
         if store.content(identity, VALIDATIONS) is not None:
             store.learning(identity)
@@ -133,7 +164,6 @@ def _facts(store: Store, identity: str) -> Iterator[tuple[str, Any, Any]]:
             yield from _rescored(store, identity, split, corpus, experiment.data)
         elif stored := store.counts(identity, split):
             yield from _apart(_summed(record, split, stored))
-    yield from _apart(_equations(record, experiment.pruning is not None))
     for name, digest in record.per_sentence.items():
         content = store.content(identity, name) or b""
         yield f"per_sentence.{name}", digest, sha256(content)
@@ -141,7 +171,7 @@ def _facts(store: Store, identity: str) -> Iterator[tuple[str, Any, Any]]:
         yield from _apart(_means(store, identity, name.removesuffix(NLL), values, corpus, experiment.data))
 
 
-def _tabled(store: Store, identity: str) -> Iterator[tuple[str, Any, Any]]:
+def _tabled(store: Store, identity: str) -> Iterator[Fact]:
     """Yield the scores and the validations of a record, and what the tables have of them."""
     tree, told = store.tree(identity), "those of the record"
     stored = [row for row in store.score_rows(identity) if not row["added"]]
@@ -150,7 +180,7 @@ def _tabled(store: Store, identity: str) -> Iterator[tuple[str, Any, Any]]:
     yield "table of curves", told, told if points == list(curve_rows(tree)) else "others"
 
 
-def _rescored(store: Store, identity: str, split: str, corpus: Corpus, data: Data) -> Iterator[tuple[str, Any, Any]]:
+def _rescored(store: Store, identity: str, split: str, corpus: Corpus, data: Data) -> Iterator[Fact]:
     """Yield the scores and the counts that the translations of a split give."""
     lines, pairs = store.hypotheses(identity, split), corpus.splits[split]
     made = score_split(lines, pairs, split, data.in_subsets(split, pairs))
@@ -165,7 +195,7 @@ def _rescored(store: Store, identity: str, split: str, corpus: Corpus, data: Dat
 
 def _means(
     store: Store, identity: str, split: str, values: list[float], corpus: Corpus | None, data: Data
-) -> Iterator[tuple[str, Any, Any]]:
+) -> Iterator[Fact]:
     """Yield the scores that are means and slopes of the NLL of the sentences of a split."""
     theirs = {
         (row["metric"], row["subset"]): row["value"] for row in store.score_rows(identity) if row["split"] == split
@@ -178,7 +208,7 @@ def _means(
         yield name, one.value, theirs.get((one.metric, one.subset))
 
 
-def _summed(record: Record, split: str, stored: Sequence[tuple[int, ...]]) -> Iterator[tuple[str, Any, Any]]:
+def _summed(record: Record, split: str, stored: Sequence[tuple[int, ...]]) -> Iterator[Fact]:
     """Yield the scores that the stored counts of a split give, whose references are not at hand."""
     table = np.array(stored, dtype=int)
     _, exact, words, reference, *right = table.sum(axis=0).tolist()
@@ -189,7 +219,7 @@ def _summed(record: Record, split: str, stored: Sequence[tuple[int, ...]]) -> It
         yield f"scores.{split}.{metric}", value, scores[0] if scores else None
 
 
-def _equations(record: Record, pruned: bool) -> Iterator[tuple[str, Any, Any]]:
+def _equations(record: Record, pruned: bool) -> Iterator[Fact]:
     """Yield numbers that a run writes at two places.
 
     - Perplexity is the exponential of the NLL per token: n · NLL = tokens · ln perplexity.
@@ -213,7 +243,7 @@ def _equations(record: Record, pruned: bool) -> Iterator[tuple[str, Any, Any]]:
         yield "selection.value", max(known, default=None), chosen.value
 
 
-def _apart(found: Iterator[tuple[str, Any, Any]]) -> Iterator[tuple[str, Any, Any]]:
+def _apart(found: Iterator[Fact]) -> Iterator[Fact]:
     """Yield those whose two numbers are known and not the same within the rounding of records."""
     for field, expected, got in found:
         if expected is not None and got is not None and not np.isclose(expected, got, RELATIVE, ABSOLUTE):

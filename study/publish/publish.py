@@ -217,6 +217,11 @@ class Checkout:
         """Lines of `git status --porcelain` below these paths."""
         return (self._run("status", "--porcelain", "--untracked-files=all", "--", *paths) or "").splitlines()
 
+    def commits(self) -> set[str]:
+        """Return all commits of the history of HEAD; none in a shallow clone."""
+        shallow = self._run("rev-parse", "--is-shallow-repository") != "false"
+        return set() if shallow else set((self._run("rev-list", "HEAD") or "").split())
+
     def _run(self, *arguments: str) -> str | None:
         """Run git and return its output; None if it fails."""
         try:
@@ -224,3 +229,11 @@ class Checkout:
         except (OSError, subprocess.CalledProcessError):
             return None
         return done.stdout.rstrip("\n")
+
+
+def history(folder: Path) -> set[str]:
+    """Return all commits of the history that a folder stands in; none outside a checkout, and in a shallow clone."""
+    try:
+        return Checkout(folder.resolve().parent).commits()
+    except InputError:
+        return set()

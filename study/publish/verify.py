@@ -1,20 +1,24 @@
 """Verification of published results: every file, every declared run, and on request what is in the records.
 
 Hashes find a file that was changed without its hash, and the root hash that README.md prints finds what was changed
-with all hashes. To examine records takes minutes: all of them, or a part that a text draws. Numbers of a record have to
-agree with each other, and its translations are scored again.
+with all hashes. Identities take seconds: each record has its SHA-256; its hash, id, seed and protocol follow from its
+configuration; its commit is in the history; no run is a copy of another. To examine records takes minutes: all of them,
+or a part that a text draws. Numbers of a record have to agree with each other, and its translations are scored again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from study.errors import InputError
 from study.folders import MANIFEST
-from study.publish.evidence import examine_all
+from study.publish.evidence import examine_all, identify
+from study.publish.publish import history
+from study.store.folder import Store, sha256
 from study.store.manifest import GENERATED, Results
 from study.sweep.spec import load
 
@@ -82,6 +86,7 @@ def verify(
         states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(status.values()).items()))
         found.summary["sweeps"] = f"{len(results.manifests)}; runs: {states or 'none'}"
         found.problems += _declared(results, status, found.summary)
+        found.problems += _identified(store, found.summary)
         found.summary["translations"] = "not scored again; `study verify --rescore` does"
         if rescore:
             ids, without = drawn(store.ids(), rescore, drawn_by or results.root_hash), 0
@@ -95,6 +100,30 @@ def verify(
         found.problems.append(str(problem))
     found.summary["differences"] = str(len(found.problems) or "none")
     return found
+
+
+def _identified(store: Store, summary: dict[str, str]) -> Iterator[str]:
+    """Yield records whose identity is wrong, commits that the history lacks, and runs that are copies of another."""
+    commits = history(store.folder)
+    twins: dict[tuple[str, ...], str] = {}
+    for identity in store.ids():
+        yield from identify(store, identity)
+        try:
+            record = store.record(identity)
+        except InputError:  # `identify` has said so
+            continue
+        for commit in record.provenance.of_calls("git_commit") if record.provenance and commits else ():
+            if commit not in commits:
+                expected = f"provenance.git_commit: expected one in the history of HEAD, got {commit}"
+                yield f"{store.where(identity)}: {expected}. {RESTORE}"
+        # The losses of the sentences are those of one run. A pruning has the history of the run that it prunes.
+        files = [(name, digest) for name, digest in record.per_sentence.items()]
+        if record.history and not record.config.get("pruning"):
+            files.append(("history", sha256(json.dumps(record.history).encode())))
+        for file in files:
+            if (twin := twins.setdefault(file, identity)) != identity:
+                yield f"{store.where(identity)}: {file[0]}: expected one of its own, got that of {twin}. {RESTORE}"
+    summary["identities"] = "those of all records" + ("" if commits else ", but for commits: no whole git history here")
 
 
 def drawn(ids: Sequence[str], parts: int, text: str) -> list[str]:

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +19,7 @@ from study.config import Multi30k
 from study.errors import InputError
 from study.folders import CHECKOUT as ROOT
 from study.publish import evidence
+from study.publish.publish import history
 from study.publish.verify import drawn, verify
 from study.store import records
 from study.store.folder import Store
@@ -200,12 +202,67 @@ def test_numbers_that_contradict_each_other_are_found_though_all_hashes_agree(ro
     assert all(f"{root / 'runs'}: {first(root)}" in problem for problem in problems)
 
 
+def in_tree(root, change):
+    """Change the record of the first run, and write its SHA-256 and all hashes again."""
+
+    def changed(text):
+        tree = json.loads(text)
+        change(tree)
+        return records.canonical(tree)
+
+    edited(root, "runs", "record", lambda t: t.id == first(root), lambda text: text.map(changed))
+    digest = hashlib.sha256(Store(root).text(first(root)).encode()).hexdigest()
+    edited(root, "runs", "sha256", lambda t: t.id == first(root), digest)
+    seal(root)
+
+
+def other_files(root):
+    """Make the first run a copy of the second: history and losses."""
+    twin = Store(root).tree(Store(root).ids()[1])
+    in_tree(root, lambda tree: tree.update(history=twin["history"], per_sentence=twin["per_sentence"]))
+
+
+FORGED = [
+    (lambda root: in_tree(root, lambda tree: tree.update(seed=9)), r"seed: expected \d, got 9"),
+    (lambda root: in_tree(root, lambda tree: tree["config"].update(seed=9)), r"seed: expected 9, got \d"),
+    (lambda root: in_tree(root, lambda tree: tree.update(protocol=99)), r"protocol: expected \d, got 99"),
+    (lambda root: in_tree(root, lambda tree: tree["config"].update(protocol=1)), "config_hash: expected"),
+    (lambda root: in_scores(root, less, "test", "perplexity"), "sha256: expected"),
+    (lambda root: (in_scores(root, less, "test", "perplexity"), in_tree(root, dict)), "test: ln perplexity: expected"),
+    (lambda root: in_tree(root, lambda tree: tree["provenance"].update(git_commit="0" * 40)), "got 0{40}"),
+    (other_files, r"test\.nll\.txt: expected one of its own, got that of"),
+    (other_files, "history: expected one of its own, got that of"),
+]
+"""A forgery with all hashes written again ↦ what is found without scoring."""
+
+
+@pytest.mark.parametrize(("change", "said"), FORGED, ids=[said for _, said in FORGED])
+def test_forged_identities_are_found_without_scoring(root, monkeypatch, change, said):
+    commits = {one.provenance.git_commit for one in map(Store(root).record, Store(root).ids())}
+    monkeypatch.setattr("study.publish.verify.history", lambda folder: commits)
+    change(root)
+    seal(root)
+    assert [problem for problem in verify(Results(root)).problems if re.search(said, problem)]
+
+
+def test_the_history_of_a_checkout_and_of_none(tmp_path):
+    assert history(tmp_path / "results") == set()
+    commands = ("init -q", "-c user.name=a -c user.email=a@b.example commit -q --allow-empty -m a")
+    for command in commands:
+        subprocess.run(["git", *command.split()], cwd=tmp_path, check=True)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    assert history(tmp_path / "results") == {head.strip()}
+    subprocess.run(["git", "clone", "-q", "--depth", "1", tmp_path.as_uri(), tmp_path / "shallow"], check=True)
+    assert history(tmp_path / "shallow" / "results") == set()
+
+
 def test_a_run_that_is_renamed_is_missing_and_stray(root):
     identity = first(root)
     for name in TABLES:
         edited(root, name, "id", lambda t: t.id == identity, identity[:-1] + "9")
     seal(root)
-    missing, stray = verify(Results(root)).problems
+    renamed, missing, stray = verify(Results(root)).problems
+    assert f"{identity[:-1]}9: id: expected" in renamed
     assert f"{identity}: expected a run, since sweep tiny declares it, got none" in missing
     assert f"{identity[:-1]}9: expected a run of a published sweep, got a stray one" in stray
 

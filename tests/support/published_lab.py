@@ -118,8 +118,12 @@ class Lab:
         """Sentences have three tokens of half a nat each, on average; `test` and `valid` have the NLL of each."""
         self.corpus = corpus_of(self.spec.cells[0].experiment.data)
         sizes = {split: len(pairs) for split, pairs in self.corpus.splits.items()}
-        losses = {"test.nll.txt": "1\n2\n" * (sizes["test"] // 2), "valid.nll.txt": "1.5\n" * sizes["valid"]}
         for place, cell in enumerate(self.spec.cells):
+            more = place / 8  # no two runs have the same losses
+            losses = {
+                "test.nll.txt": f"{1 + more}\n{2 - more}\n" + "1\n2\n" * (sizes["test"] // 2 - 1),
+                "valid.nll.txt": f"{1.5 + more}\n{1.5 - more}\n" + "1.5\n" * (sizes["valid"] - 2),
+            }
             scores = [s for split in ("test", "long") for s in self._scored(cell.id, split, place)]
             for split in ("valid", "deep", "pronoun"):
                 scores.append(Score(split=split, metric="nll", value=1.5, n=sizes[split]))
@@ -149,7 +153,7 @@ class Lab:
         return record_of(
             cell,
             scores,
-            history=[{"step": 20, "valid_bleu": 90.0, "valid_loss": 0.5}],
+            history=[{"step": 20, "valid_bleu": 90.0, "valid_loss": 0.5, "train_loss": 1.0 + self.ids.index(cell.id)}],
             config=recorded(cell.experiment),
             protocol=cell.experiment.protocol,
             files=self.corpus.files,
