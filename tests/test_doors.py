@@ -33,7 +33,7 @@ DOORS = {  # all may import files, which helps to read and write
     "commands": "api tracking pruning training models attention publish claims analysis sweep store records scoring "
     "metrics attention_map corpora run_names config errors",
     "api": "attention_map run_names training models analysis claims publish sweep store records metrics config errors",
-    "__main__": "commands config errors",
+    "__main__": "commands sweep config errors",
 }
 WITH_TORCH = ("attention", "models", "training", "pruning")
 WANDB = ("study/tracking/tracker", "study/sweep/wandb_agents", "study/config/account", "study/tracking/push")

@@ -16,7 +16,7 @@ from study.config.mechanisms import choices
 from study.config.pruning import Pruning
 from study.errors import InputError
 from study.run_names import find
-from study.sweep import signals, trial
+from study.sweep import trial
 
 FIELDS = tuple(name for name in Pruning.model_fields if name != "base_steps")  # RUN is the base
 
@@ -49,8 +49,7 @@ def main(argv: Sequence[str]) -> int:
     experiment = experiment_from(trained.config, {"pruning": pruning})
     folder = (args.runs or store.folder.resolve()) / experiment_id(experiment)
     print(f"{folder.name} → {folder}", flush=True)
-    with signals.on_request():
-        record = trial.record_of(experiment, folder, partial(print, flush=True), base=base)
+    record = trial.record_of(experiment, folder, partial(print, flush=True), base=base)
     if record.status != "finished":
         print(f"{record.status}: {record.error}")
         return 1

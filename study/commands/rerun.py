@@ -21,7 +21,7 @@ from study.errors import InputError
 from study.records import Record
 from study.run_names import find, published
 from study.store import Store
-from study.sweep import signals, trial
+from study.sweep import trial
 
 
 def main(argv: Sequence[str]) -> int:
@@ -44,8 +44,7 @@ def main(argv: Sequence[str]) -> int:
     if records.state(folder) in ("finished", "diverged"):
         print("this rerun has a record, so nothing is trained; remove its folder to train it again")
     os.environ.setdefault("WANDB_MODE", "disabled")
-    with signals.on_request():
-        made = trial.record_of(experiment, folder, lambda line: print(line, flush=True))
+    made = trial.record_of(experiment, folder, lambda line: print(line, flush=True))
     from study.analysis.rerun import cause, differences
 
     if found := list(differences(store, Store(folder.parent), identity)):
