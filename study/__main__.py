@@ -80,9 +80,11 @@ def _dispatch(arguments: list[str]) -> int:
     for argument in rest:
         if "\0" in argument or not is_text(argument):
             raise InputError(f"{argument[:40]!r}: expected UTF-8 text without NUL, got other bytes. Type it as UTF-8.")
+    from study import processes
     from study.config import plugins  # not for --help and --version: it builds every section of the configuration
 
-    code: int = importlib.import_module(f"study.commands.{verb}").main(plugins.from_command_line(rest))
+    with processes.on_request():
+        code: int = importlib.import_module(f"study.commands.{verb}").main(plugins.from_command_line(rest))
     return code
 
 

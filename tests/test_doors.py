@@ -36,7 +36,7 @@ DOORS = {  # all may import files, which helps to read and write
     "config errors",
     "commands": "api engine pruning training models attention tracking publish claims analysis sweep store scores "
     "folders processes attention_map corpora config errors",
-    "__main__": "commands config errors",
+    "__main__": "commands processes config errors",
 }
 WITH_TORCH = ("attention", "models", "training", "pruning")
 WANDB = ("study/tracking/tracker", "study/engine/wandb_agents", "study/config/account", "study/tracking/push")

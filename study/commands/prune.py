@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from study import processes
 from study.commands.options import Parser, runs_folder
 from study.config import experiment_from, experiment_id
 from study.config.mechanisms import choices
@@ -50,8 +49,7 @@ def main(argv: Sequence[str]) -> int:
     experiment = experiment_from(trained.config, {"pruning": pruning})
     folder = (args.runs or store.folder.resolve()) / experiment_id(experiment)
     print(f"{folder.name} → {folder}", flush=True)
-    with processes.on_request():
-        record = trial.record_of(experiment, folder, partial(print, flush=True), base=base)
+    record = trial.record_of(experiment, folder, partial(print, flush=True), base=base)
     if record.status != "finished":
         print(f"{record.status}: {record.error}")
         return 1

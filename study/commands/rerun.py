@@ -14,7 +14,6 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from study import processes
 from study.commands.options import Parser, runs_folder
 from study.config import Experiment, experiment_from, experiment_id
 from study.engine import trial
@@ -46,8 +45,7 @@ def main(argv: Sequence[str]) -> int:
     if records.state(folder) in ("finished", "diverged"):
         print("this rerun has a record, so nothing is trained; remove its folder to train it again")
     os.environ.setdefault("WANDB_MODE", "disabled")
-    with processes.on_request():
-        made = trial.record_of(experiment, folder, lambda line: print(line, flush=True))
+    made = trial.record_of(experiment, folder, lambda line: print(line, flush=True))
     from study.analysis.rerun import cause, differences
 
     if found := list(differences(store, Store(folder.parent), identity)):

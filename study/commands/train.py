@@ -48,29 +48,28 @@ def main(argv: Sequence[str]) -> int:
     """
     if SWEEP in os.environ:
         processes.with_parent()
-    with processes.on_request():
-        parser = Parser(prog="study train", description=__doc__, usage="study train [--FIELD VALUE ...] [...]")
-        parser.share("--runs")
-        add_experiment(parser)
-        args = parser.parse_args(argv)
-        given = layers(args)
-        try:
-            experiment = experiment_from(*given)
-        except InputError as reason:
-            if SWEEP in os.environ and _plausible(given[1]):  # a few failures would end an agent
-                from study.tracking import tracker
+    parser = Parser(prog="study train", description=__doc__, usage="study train [--FIELD VALUE ...] [...]")
+    parser.share("--runs")
+    add_experiment(parser)
+    args = parser.parse_args(argv)
+    given = layers(args)
+    try:
+        experiment = experiment_from(*given)
+    except InputError as reason:
+        if SWEEP in os.environ and _plausible(given[1]):  # a few failures would end an agent
+            from study.tracking import tracker
 
-                print(f"inapplicable: {reason}")
-                tracker.inapplicable(given[1], str(reason), runs_folder(args.runs) / "inapplicable")
-                return 0
-            raise
-        named = args.runs is None and "out" in experiment.model_fields_set
-        runs = runs_folder(experiment.out if named else args.runs)
-        if SWEEP in os.environ and importlib.util.find_spec("wandb"):
-            from study.engine import wandb_agents
+            print(f"inapplicable: {reason}")
+            tracker.inapplicable(given[1], str(reason), runs_folder(args.runs) / "inapplicable")
+            return 0
+        raise
+    named = args.runs is None and "out" in experiment.model_fields_set
+    runs = runs_folder(experiment.out if named else args.runs)
+    if SWEEP in os.environ and importlib.util.find_spec("wandb"):
+        from study.engine import wandb_agents
 
-            wandb_agents.find_place(experiment, given[1], runs, sweeps_of(runs))
-        return _run(experiment, runs / experiment_id(experiment))
+        wandb_agents.find_place(experiment, given[1], runs, sweeps_of(runs))
+    return _run(experiment, runs / experiment_id(experiment))
 
 
 def add_experiment(parser: Parser) -> None:

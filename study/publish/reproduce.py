@@ -106,7 +106,7 @@ def reproduce(results: Results, say: Callable[[str], None] = print, steps: Seque
         )
     inputs = Inputs(results)
     top = results.root.resolve().parent
-    files.clean(results.root, results.root / "tables", top, top / "docs", top / "paper")
+    files.clean(*(results.root / name for name in ("", "tables", "figures")), top, top / "docs", top / "paper")
     for name in (step for step in STEPS if step in (steps or STEPS)):
         paths = STEPS[name](inputs)
         seal(results, paths)

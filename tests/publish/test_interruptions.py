@@ -1,12 +1,19 @@
 """Commands that are killed at each of their writes, and repeated."""
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from published_lab import part_of_results
 
-KILLING = Path(__file__).parents[1] / "support" / "killing.py"
+from study.files import SUFFIX
+from study.folders import CHECKOUT
+
+SUPPORT = Path(__file__).parents[1] / "support"
+KILLING = SUPPORT / "killing.py"
 
 
 @pytest.mark.parametrize("verb", ["site", "report", "publish"])
@@ -19,7 +26,45 @@ def test_a_verb_that_is_killed_at_any_write_is_completed_by_the_same_command(ver
         "report": ["report", "sweeps/tiny.yaml", "--runs", "runs", "--out", out],
         "publish": ["publish", "sweeps/tiny.yaml", "--runs", "runs"],
     }[verb]
+    assert writes(out, words, lab.top) >= {"site": 10, "report": 4, "publish": 6}[verb]
+
+
+@pytest.mark.parametrize(("step", "sweep", "least"), [("tables", "", 8), ("figures", "bottleneck", 4)])
+def test_a_reproduction_that_is_killed_at_a_write_is_completed_by_the_same_command(
+    step, sweep, least, published, tmp_path
+):
+    """The files that were there are those of yesterday. `bottleneck` has the fewest runs of a figure."""
+    top = tmp_path / "top"
+    top.mkdir()
+    if sweep:
+        root = part_of_results(top, sweep)
+    else:
+        for name in ("results", "sweeps"):
+            shutil.copytree(published.top / name, top / name)
+        shutil.copy(CHECKOUT / "README.md", top)
+        root = top / "results"
+    for path in root.glob(f"{step}/*"):
+        path.write_text("of yesterday")
+    assert writes(top, ["reproduce", step, "--results", root], tmp_path) >= least
+
+
+def writes(out, words, folder):
+    """Kill a verb at each of its writes to `out`; return how many there are."""
     command = [sys.executable, "-P", KILLING, out, *words]
-    done = subprocess.run(list(map(str, command)), cwd=lab.top, capture_output=True, text=True)
+    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    assert int(done.stdout.split()[-2]) >= {"site": 10, "report": 4, "publish": 6}[verb]
+    return int(done.stdout.split()[-2])
+
+
+@pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
+@pytest.mark.parametrize(
+    "words", [("publish", "sweeps/tiny.yaml"), ("reproduce", "tables"), ("report", "sweeps/tiny.yaml")]
+)
+def test_a_verb_that_is_asked_to_stop_leaves_no_temporary_file(words, name, status, published, finished, tmp_path):
+    lab = (published if words[0] == "reproduce" else finished).copy(tmp_path / "lab")
+    faults = {"SITUATION_KILL": "2", "SITUATION_SIGNAL": name, "SITUATION_COUNTER": str(tmp_path / "counter")}
+    environment = os.environ | faults | {"PYTHONPATH": str(SUPPORT / "situation")}
+    command = [sys.executable, "-P", "-m", "study", *words]
+    done = subprocess.run(command, cwd=lab.top, env=environment, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (status, "")
+    assert [path for path in lab.top.rglob("*") if path.name.endswith(SUFFIX)] == []

@@ -261,7 +261,7 @@ def test_a_run_that_is_renamed_is_missing_and_stray(root):
     for name in TABLES:
         edited(root, name, "id", lambda t: t.id == identity, identity[:-1] + "9")
     seal(root)
-    renamed, missing, stray = verify(Results(root)).problems
+    missing, stray, renamed = verify(Results(root)).problems
     assert f"{identity[:-1]}9: id: expected" in renamed
     assert f"{identity}: expected a run, since sweep tiny declares it, got none" in missing
     assert f"{identity[:-1]}9: expected a run of a published sweep, got a stray one" in stray

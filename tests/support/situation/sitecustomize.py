@@ -12,6 +12,7 @@ from importlib.machinery import PathFinder
 
 LACKS = frozenset(os.environ.get("SITUATION_LACKS", "").split())
 KILL = int(os.environ.get("SITUATION_KILL", "0"))
+SIGNAL = signal.Signals[os.environ.get("SITUATION_SIGNAL", "SIGKILL")]
 BACK = float(os.environ.get("SITUATION_BACK", "0"))
 
 if LACKS:
@@ -34,12 +35,12 @@ if KILL:
     replace, counter = os.replace, os.environ["SITUATION_COUNTER"]
 
     def killed(source, target, **places):
-        """Put a file in place, or be killed if it is the n-th of all processes."""
+        """Put a file in place, or get the signal if it is the n-th of all processes."""
         if "__pycache__" not in str(target):
             with open(counter, "a", encoding="utf-8") as file:
                 file.write("x")
             if os.path.getsize(counter) == KILL:
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), SIGNAL)
         replace(source, target, **places)
 
     os.replace = killed
