@@ -34,6 +34,17 @@ def runs_folder(given: str | Path | None = None) -> Path:
         raise InputError(f"{name}: {problem}.") from None
 
 
+def require_working(folder: Path) -> None:
+    """Refuse to make runs among published ones, whose files only `study publish` writes.
+
+    Raises:
+        InputError: the folder has published results.
+    """
+    if is_results(folder):
+        problem = f"{folder}: expected a folder of working runs, got published results."
+        raise InputError(f"{problem} Name another with --runs.")
+
+
 def published() -> Path:
     """Return the folder of published results: that of the working directory, else that of this package's checkout."""
     here = Path("results")

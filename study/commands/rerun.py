@@ -18,7 +18,7 @@ from study.commands.options import Parser, runs_folder
 from study.config import Experiment, experiment_from, experiment_id
 from study.engine import trial
 from study.errors import InputError
-from study.folders import published
+from study.folders import published, require_working
 from study.store import records
 from study.store.find import find
 from study.store.folder import Store
@@ -35,6 +35,7 @@ def main(argv: Sequence[str]) -> int:
     parser.share("run", "--data", "--runs")
     args = parser.parse_args(argv)
     runs = runs_folder(args.runs)
+    require_working(runs)
     store, identity = find(args.run, runs)
     folder = runs / "rerun" / identity
     if published().is_dir() and identity in (results := Store(published())):

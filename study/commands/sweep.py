@@ -28,7 +28,7 @@ from study.config import plugins, scientific
 from study.engine import local, places, ray, resources, slurm, status
 from study.engine.estimate import estimated, in_words
 from study.errors import INSTALL, InputError
-from study.folders import published, sweep_file
+from study.folders import published, require_working, sweep_file
 from study.store import records
 from study.store.folder import Store
 from study.sweep.file import tagged
@@ -102,6 +102,7 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
     for line in status.inapplicable(spec, cells):
         print(line)
     if todo.tasks:
+        require_working(out)
         for plugin in plugins.among(value for task in todo.tasks for value in scientific(task.experiment).values()):
             plugins.check_allowed(plugin)
         if importlib.util.find_spec("torch") is None:

@@ -20,6 +20,7 @@ from study import files, processes
 from study.config import Experiment, account, config_hash, plugins, recorded
 from study.engine import lease
 from study.errors import BUSY, InputError, lacking
+from study.folders import require_working
 from study.store import records
 
 Trial = Callable[[Experiment, Path], object]
@@ -60,6 +61,7 @@ def record_of(
     Raises:
         InputError: another process has the run, or data, device or folder cannot be used, or the disk is full.
     """
+    require_working(folder.parent)
     if not in_sweep and not due(folder):
         tidy(folder)
         return records.read(folder / "record.json")

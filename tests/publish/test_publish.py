@@ -273,3 +273,22 @@ def test_a_mechanism_of_ones_own_is_published_with_its_runs(tmp_path, monkeypatc
     copy.unlink()
     with pytest.raises(InputError, match="no file is known for Distance@"):
         experiment_from(Store(lab.results.root).record(identity).config)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["train", "--training.steps", "1"],
+        ["sweep", "sweeps/tiny.yaml"],
+        ["rerun", "last"],
+    ],
+    ids=lambda words: words[0],
+)
+def test_no_run_is_made_among_published_ones(lab, words):
+    lab.publish()
+    first = lab.files()
+    command = [sys.executable, "-P", "-m", "study", *words, "--runs", "results"]
+    done = subprocess.run(command, cwd=lab.top, capture_output=True, text=True)
+    said = "results: expected a folder of working runs, got published results. Name another with --runs."
+    assert (done.returncode, said in done.stderr) == (2, True), done.stderr
+    assert lab.files() == first
