@@ -36,7 +36,7 @@ def table(
 
     Args:
         stores: the folders.
-        fields: columns of `Store.runs` to read beside id, started_utc and sweeps (default: all).
+        fields: columns of `rows.RUN` to read of published runs beside id, started_utc and sweeps (default: all).
         metrics: scores to read.
 
     Raises:
@@ -47,11 +47,10 @@ def table(
 
     parts: list[pd.DataFrame] = []
     for store in stores:
-        runs = store.runs
+        few = store.published and fields and ("id", "started_utc", *fields)
+        runs = store.run_facts(few) if few else store.runs
         if runs.empty:
             continue
-        if fields:
-            runs = runs.reindex(columns=["id", "started_utc", "sweeps", *fields])
         whole_split = pc.field("subset").is_null() & pc.field("metric").cast("string").isin(list(metrics))
         scores = store.score_table.filter(whole_split).select(["id", "split", "metric", "value"]).to_pandas()
         scores["metric"] = scores["split"].astype(str) + "/" + scores["metric"].astype(str)

@@ -143,8 +143,15 @@ class Store:
             return files.read_text(self._file(identity), records.LARGEST)
         if identity not in self.facts:
             raise InputError(f"{self.where(identity)}: no such record. `study ls runs` lists all.")
-        text: str = self._rows(RUNS, identity, ("id", "record"))[0]["record"]
+        place, texts = self._texts
+        text: str = texts[place[identity]].as_py()
         return text
+
+    @cached_property
+    def _texts(self) -> tuple[dict[str, int], pa.ChunkedArray]:
+        """The texts of all published records, and the place of each run among them."""
+        table = self.table(RUNS, ("id", "record"))
+        return {identity: place for place, identity in enumerate(table["id"].to_pylist())}, table["record"]
 
     def content(self, identity: str, name: str) -> bytes | None:
         """Return the bytes of a file beside the record, such as `test.hyp.txt`; None if there is no such file.
@@ -233,18 +240,29 @@ class Store:
 
         if not self.published:
             return pd.DataFrame([{**rows.run_row(tree), "sweeps": [], "labels": []} for tree in self._trees()])
-        table = self.table(RUNS, rows.RUN, repeated=())
+        facts = self.run_facts(rows.RUN)
+        config = pd.DataFrame(list(map(json.loads, facts.pop("config"))))
+        sections = {str(name).rpartition(".")[0] for name in config}  # a section that a run lacks is null there
+        config = config.drop(columns=(sections | {*facts}) & {*config})
+        return pd.concat([facts, config], axis=1)
+
+    def run_facts(self, columns: Sequence[str]) -> pd.DataFrame:
+        """Return columns of the table of published runs (`rows.RUN`), with `sweeps` and `labels`, by arm and seed.
+
+        Raises:
+            InputError: a table cannot be read.
+        """
+        import pandas as pd
+
         arms: dict[str, dict[str, str]] = {}
         for row in self.table(ARMS, repeated=()).to_pylist() if self.parts(ARMS) else ():
             arms.setdefault(row["id"], {})[row["sweep"]] = row["label"]
-        found = []
-        for row in sorted(table.to_pylist(), key=lambda row: rows.order(row["id"])):
-            config = json.loads(row.pop("config"))
+        table: list[dict[str, Any]] = self.table(RUNS, list(columns), repeated=()).to_pylist()
+        for row in table:
             labels = dict(sorted(arms.get(row["id"], {}).items()))
-            found.append({**row, **config, "sweeps": [*labels], "labels": [*labels.values()]})
-        frame = pd.DataFrame(found)
-        sections = {str(name).rpartition(".")[0] for name in frame}  # a section that a run lacks is null there
-        return frame.drop(columns=sections & {*frame})
+            row |= {"sweeps": [*labels], "labels": [*labels.values()]}
+        table.sort(key=lambda row: rows.order(row["id"]))
+        return pd.DataFrame(table)
 
     @cached_property
     def score_table(self) -> pa.Table:
