@@ -131,6 +131,8 @@ def _identity(store: Store, identity: str) -> Iterator[Fact]:
         yield "sha256", store.facts[identity]["sha256"], sha256(text.encode())
     elif text != records.canonical(json.loads(text)):
         yield "text", "the one that a run writes", "another (order, blanks or a field twice)"
+    if record.status == "finished" and (lost := records.incomplete(record, experiment.data.scored)):
+        yield "record", "every validation and every split", lost
     yield from _apart(_equations(record, experiment.pruning is not None))
 
 
@@ -146,8 +148,6 @@ def _facts(store: Store, identity: str) -> Iterator[Fact]:
         store.attention(identity)
         if store.content(identity, VALIDATIONS) is not None:
             store.learning(identity)
-    if record.status == "finished" and (lost := records.incomplete(record, experiment.data.scored)):
-        yield "record", "every validation and every split", lost
     corpus, named = corpus_of(record), hypothesis_files(record)
     if record.status == "finished" and not named:
         yield "scores", "translations, to score them again", "none"

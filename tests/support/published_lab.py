@@ -121,8 +121,8 @@ class Lab:
         for place, cell in enumerate(self.spec.cells):
             more = place / 8  # no two runs have the same losses
             losses = {
-                "test.nll.txt": f"{1 + more}\n{2 - more}\n" + "1\n2\n" * (sizes["test"] // 2 - 1),
-                "valid.nll.txt": f"{1.5 + more}\n{1.5 - more}\n" + "1.5\n" * (sizes["valid"] - 2),
+                "test.nll.txt": f"{1 + more:g}\n{2 - more:g}\n" + "1\n2\n" * (sizes["test"] // 2 - 1),
+                "valid.nll.txt": f"{1.5 + more:g}\n{1.5 - more:g}\n" + "1.5\n" * (sizes["valid"] - 2),
             }
             scores = [s for split in ("test", "long") for s in self._scored(cell.id, split, place)]
             for split in ("valid", "deep", "pronoun"):
