@@ -1,5 +1,6 @@
 import random
 
+import numpy as np
 import pytest
 import sacrebleu
 
@@ -92,7 +93,7 @@ def test_a_constant_loss_per_token_has_slope_0():
 
 
 def test_hypotheses_without_their_references_are_refused():
-    for score in scoring.METRICS.values():
+    for score in scoring.TEXT_SCORES.values():
         with pytest.raises(ValueError, match=r"1 hypotheses for 2 references|zip\(\)"):
             score(["a"], ["a", "b"])
 
@@ -106,3 +107,35 @@ def test_the_mean_at_a_temperature_by_hand():
     ]
     assert found[0].signature == "temperature:0.8|fitted:valid|version:1"
     assert scoring.score_calibrated(None, 0.8, 40, "test")[0].value is None
+
+
+def test_counts_give_the_facts_of_bleu_and_exact_match():
+    pairs = [Pair("x", reference) for reference in REFERENCES]
+    rows = scoring.counts(HYPOTHESES, pairs)
+    for metric in scoring.COUNTED:
+        facts = scoring.MEASURES[metric].table(HYPOTHESES, REFERENCES)
+        assert scoring.counted(metric, rows).tolist() == facts.tolist()
+
+
+def test_linearised_scores_have_the_score_as_mean_and_its_derivative_as_spread():
+    """Leaving out one sentence of n changes a score by (score − linearised_i) / (n − 1), to first order."""
+    draw = random.Random(2)
+    words = ["a", "b", "c", "d", "e", "f"]
+    texts = [" ".join(draw.choices(words, k=draw.randrange(5, 30))) for _ in range(2000)]
+    noisy = [" ".join(w for w in text.split() if draw.random() > 0.2) + " a b" for text in texts]
+    for measure in scoring.MEASURES.values():
+        table = measure.table(noisy, texts)
+        linearised = measure.linearised(table)
+        assert linearised.mean() == pytest.approx(measure.of(table), rel=1e-9, abs=1e-9)
+        for i in range(20):
+            change = measure.of(np.delete(table, i, axis=0)) - measure.of(table)
+            assert change * (len(table) - 1) == pytest.approx(measure.of(table) - linearised[i], rel=0.02, abs=0.2)
+    assert scoring.bleu.linearised(scoring.bleu.table(["a"], ["b"])) is None, "no n-gram is right"
+
+
+def test_the_noise_of_word_accuracy_is_that_of_a_ratio():
+    """Sentences of 2 and of 10 words, all half right: the score is 50 whatever is drawn, so there is no noise."""
+    references = ["a b"] * 30 + ["a b c d e f g h i j"] * 30
+    hypotheses = ["a x"] * 30 + ["a b c d e x x x x x"] * 30
+    values = scoring.word_accuracy.linearised(scoring.word_accuracy.table(hypotheses, references))
+    assert values == pytest.approx(50)

@@ -49,8 +49,8 @@ def sentences(
         raise InputError(f"{versus[1]}: expected the corpus of {run[1]}, got another. Choose another run.")
     data = experiment_from(trees[0]["config"], {} if folder is None else {"data.folder": str(folder)}).data
     score = score or ("chrf" if data.sentences else "accuracy")
-    if score not in scoring.METRICS:
-        raise InputError(f"score: expected {', '.join(scoring.METRICS)}, got {score}.")
+    if score not in scoring.TEXT_SCORES:
+        raise InputError(f"score: expected {', '.join(scoring.TEXT_SCORES)}, got {score}.")
     corpus = load(data)
     split = split or corpus.tests[0]
     if split not in corpus.splits or split == "train":
@@ -63,7 +63,7 @@ def sentences(
             expected = f"expected {len(pairs)} translations of {split}, got {count}"
             raise InputError(f"{store.where(identity)}: {expected}. Restore the file.")
         columns[f"score{end}"] = [
-            scoring.METRICS[score]([text], [pair.target]).value
+            scoring.TEXT_SCORES[score]([text], [pair.target]).value
             for text, pair in zip(texts[f"hypothesis{end}"], pairs, strict=True)
         ]
     frame = pd.DataFrame(columns)

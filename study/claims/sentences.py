@@ -1,16 +1,16 @@
 """Noise of the test sentences in contrasts: `tables/sentences.csv` of a results folder.
 
-A row is one score of one contrast, named by the weights and runs of its arms. NLL, exact match and word accuracy are
-means over sentences. BLEU is linearised: sentence i has BLEU + I ∇BLEU · counts_i, whose mean is BLEU, where the counts
-are the lengths and the n-grams that BLEU sums up.
+A row is one score of one contrast, named by the weights and runs of its arms. A score is a function of sums over
+sentences (`study.scores.scoring.Measure`) and is linearised at the sums of its run: sentence i of n has
+score + n ∇score · facts_i, whose mean is the score.
 """
 
 from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from functools import lru_cache
-from operator import eq
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,12 +23,14 @@ from study.claims.schema import Contrast
 from study.config import experiment_from
 from study.corpora import Pair
 from study.scores import metrics, scoring
+from study.scores.scoring import Table
 from study.store.folder import Store
 from study.store.rows import HYPOTHESES, NLL
 
 TABLE = Path("tables") / "sentences.csv"
 COLUMNS = ["metric", "runs", "variance", "n", "both right", "one right", "none right"]
-SCORES = ("nll", "exact", "accuracy", "bleu")
+MEASURES = {"nll": scoring.nll} | {name: scoring.MEASURES[name] for name in ("exact", "accuracy", "bleu")}
+"""Scores whose noise of the sentences is known."""
 
 
 class Key(NamedTuple):
@@ -98,7 +100,7 @@ def _key(contrast: Contrast, metric: str, weighted: Weighted) -> Key | None:
     """Return the key of a contrast of arms that are runs; None for other contrasts, and for a single seed."""
     if contrast.statistic not in ("difference", "interaction"):
         return None
-    if metrics.is_diagnostic(metric) or metric.split("/")[1] not in SCORES:
+    if metrics.is_diagnostic(metric) or metric.split("/")[1] not in MEASURES:
         return None
     seeds = sorted(set.intersection(*({*arm.values} for _, arm in weighted.parts)))
     sides = [(weight, tuple(f"{arm.label}-s{seed}" for seed in seeds)) for weight, arm in weighted.parts]
@@ -120,21 +122,17 @@ def _measured(store: Store, key: Key) -> SentenceNoise | None:
     pairs, members = _pairs(data, split, subset, *corpora)
     if subset and not members:
         return None
-    parts: list[Any] = []
+    terms: list[Any] = []
     right: list[Any] = []
     for weight, names in key.sides:
-        values = [_values(store, run, split, score, pairs) for run in names]
-        if not all(len(column) for column in values):
+        values = [_values(store, run, split, score, pairs, members) for run in names]
+        if any(column is None for column in values):
             return None
-        chosen = [i for i in members if i < len(values[0])] if members else slice(None)
-        parts.append(weight * np.array(values)[:, chosen])
-        exact = [_values(store, run, split, "exact", pairs) for run in names] if score == "nll" else []
-        if exact and all(len(column) for column in exact):
-            right.append(np.array(exact)[:, chosen] > 0)
-    table = np.sum(parts, axis=0)
-    if score == "accuracy":
-        words = sum(len(scoring.forms(pairs[i].target)) for i in members or range(len(pairs)))
-        table = table * (len(members or pairs) / words)
+        terms.append(weight * np.array(values))
+        exact = [facts(store, run, split, "exact", pairs) for run in names] if score == "nll" else []
+        if exact and all(table is not None for table in exact):
+            right.append(np.array(exact)[:, members or slice(None), 0] > 0)
+    table = np.sum(terms, axis=0)
     variance = sentence_variance(table)
     if variance is None:
         return None
@@ -154,37 +152,29 @@ def _pairs(data: Any, split: str, subset: str, digests: tuple[tuple[str, str], .
     return pairs, [i for i, belongs in enumerate(inside) if belongs]
 
 
-def _values(store: Store, run: str, split: str, score: str, pairs: list[Pair]) -> Any:
-    """Return what a run has for each sentence; nothing if that was not kept."""
-    if score == "nll":
-        return [float(line) for line in (store.content(run, split + NLL) or b"").splitlines()]
-    if score == "accuracy":  # words of the reference that the translation has at the same place
-        both = zip(store.hypotheses(run, split), pairs, strict=True) if pairs else ()
-        return [100.0 * sum(map(eq, scoring.forms(text), scoring.forms(pair.target))) for text, pair in both]
-    counts = np.array(store.counts(run, split), dtype=float)
-    if score == "exact" and not len(counts) and pairs:
-        both = zip(store.hypotheses(run, split), pairs, strict=True)
-        return [100.0 if text.strip() == pair.target.strip() else 0.0 for text, pair in both]
-    if not len(counts) and pairs:
-        counts = np.array(scoring.counts(store.hypotheses(run, split), pairs), dtype=float)
-    if not len(counts):
-        return []
-    return 100.0 * counts[:, 1] if score == "exact" else linearised(counts[:, 2:])
+def _values(store: Store, run: str, split: str, score: str, pairs: list[Pair], members: list[int]) -> Table | None:
+    """Return the linearised score of a run for each sentence of a subset; None if it has none."""
+    table = facts(store, run, split, score, pairs)
+    if table is None or (members and len(table) != len(pairs)):
+        return None
+    return MEASURES[score].linearised(table[members] if members else table)
 
 
-def linearised(counts: Any) -> Any:
-    """Return BLEU by sentence, whose mean is BLEU; nothing if no n-gram of a length is right.
+def facts(store: Store, run: str, split: str, score: str, pairs: Sequence[Pair]) -> Table | None:
+    """Return the facts of a score for each sentence of a split; None if they are not stored.
 
-    Args:
-        counts: lengths of translation and reference, and right n-grams of 1 to 4 words, of each sentence.
+    They follow from the stored NLL or counts; else from the translations, if the sentences (`pairs`) are at hand.
+
+    Raises:
+        InputError: the files of the run cannot be read.
     """
-    ours, theirs, *right = np.asarray(counts, dtype=float).T
-    totals = [np.maximum(0.0, ours - n) for n in range(4)]
-    if not all(matches.sum() for matches in right):
-        return []
-    logs = [np.log(a.sum() / b.sum()) for a, b in zip(right, totals, strict=True)]
-    short = ours.sum() < theirs.sum()
-    bleu = 100.0 * np.exp(np.mean(logs) + (1.0 - theirs.sum() / ours.sum()) * short)
-    slopes = sum(a / a.sum() - b / b.sum() for a, b in zip(right, totals, strict=True)) / 4
-    slopes = slopes + short * (theirs.sum() / ours.sum()) * (ours / ours.sum() - theirs / theirs.sum())
-    return bleu * (1.0 + len(ours) * slopes)
+    if score == "nll":
+        lines = (store.content(run, split + NLL) or b"").splitlines()
+        return scoring.nll.table([float(line) for line in lines]) if lines else None
+    counts = store.counts(run, split)
+    if counts and score in scoring.COUNTED:
+        return scoring.counted(score, counts)
+    translations = store.hypotheses(run, split)
+    if len(translations) != len(pairs):
+        return None
+    return scoring.MEASURES[score].table(translations, [pair.target for pair in pairs])

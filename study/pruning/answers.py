@@ -155,8 +155,8 @@ def _score(
     n: int | None = None,
 ) -> Score:
     sentences = len(setup.run.data.valid if split == "valid" else setup.test)
-    if metric in scoring.METRICS:  # a scorer has one signature, whatever it scores
-        signature = scoring.METRICS[metric](["a"], ["a"]).signature
+    if metric in scoring.TEXT_SCORES:  # a scorer has one signature, whatever it scores
+        signature = scoring.TEXT_SCORES[metric](["a"], ["a"]).signature
     return Score(split=split, metric=metric, value=value, n=n or sentences, subset=subset, signature=signature)
 
 

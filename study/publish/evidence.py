@@ -14,22 +14,21 @@ from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
 from contextlib import suppress
 from functools import cache, lru_cache
 from itertools import repeat
-from math import fsum, log
+from math import log
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
-from sacrebleu.metrics.bleu import BLEU
 
 from study import processes
 from study.config import Data, Experiment, config_hash, experiment_id
 from study.corpora import Corpus
 from study.errors import InputError
 from study.processes import PER_RUN, processor
+from study.scores import scoring
 from study.scores.score import Score
-from study.scores.scoring import counts, score_nll, score_split
 from study.store import records
 from study.store.folder import VALIDATIONS, Store, sha256
 from study.store.records import Record
@@ -183,13 +182,13 @@ def _tabled(store: Store, identity: str) -> Iterator[Fact]:
 def _rescored(store: Store, identity: str, split: str, corpus: Corpus, data: Data) -> Iterator[Fact]:
     """Yield the scores and the counts that the translations of a split give."""
     lines, pairs = store.hypotheses(identity, split), corpus.splits[split]
-    made = score_split(lines, pairs, split, data.in_subsets(split, pairs))
+    made = scoring.score_split(lines, pairs, split, data.in_subsets(split, pairs))
     theirs = {(one.metric, one.subset): (records.rounded(one.value), one.n, one.signature) for one in made}
     rows = [row for row in store.score_rows(identity) if row["split"] == split and row["hypotheses"]]
     ours = {(row["metric"], row["subset"]): (row["value"], row["n"], row["signature"]) for row in rows}
     for key in {**ours, **theirs}:
         yield ".".join(("scores", split, *filter(None, key))), theirs.get(key, "no score"), ours.get(key, "no score")
-    if (stored := store.counts(identity, split)) and stored != counts(lines, pairs):
+    if (stored := store.counts(identity, split)) and stored != scoring.counts(lines, pairs):
         yield f"counts of {split}", "those of the translations", "others"
 
 
@@ -200,9 +199,10 @@ def _means(
     theirs = {
         (row["metric"], row["subset"]): row["value"] for row in store.score_rows(identity) if row["split"] == split
     }
-    made = [Score(split=split, metric="nll", value=fsum(values) / len(values), n=len(values))]
+    mean = scoring.nll.of(scoring.nll.table(values))
+    made = [Score(split=split, metric="nll", value=mean, n=len(values))]
     if corpus is not None and split in corpus.splits:
-        made += score_nll(values, corpus.splits[split], split, data.in_subsets(split, corpus.splits[split]))
+        made += scoring.score_nll(values, corpus.splits[split], split, data.in_subsets(split, corpus.splits[split]))
     for one in made:
         name = ".".join(filter(None, ("scores", split, one.metric, one.subset)))
         yield name, one.value, theirs.get((one.metric, one.subset))
@@ -210,11 +210,8 @@ def _means(
 
 def _summed(record: Record, split: str, stored: Sequence[tuple[int, ...]]) -> Iterator[Fact]:
     """Yield the scores that the stored counts of a split give, whose references are not at hand."""
-    table = np.array(stored, dtype=int)
-    _, exact, words, reference, *right = table.sum(axis=0).tolist()
-    total = [int(np.clip(table[:, 2] - n, 0, None).sum()) for n in range(4)]
-    bleu = BLEU.compute_bleu(right, total, words, reference, "exp").score
-    for metric, value in (("bleu", bleu), ("exact", 100 * exact / len(table))):
+    for metric in scoring.COUNTED:
+        value = scoring.MEASURES[metric].of(scoring.counted(metric, stored))
         scores = [one.value for one in record.scores if (one.split, one.metric, one.subset) == (split, metric, None)]
         yield f"scores.{split}.{metric}", value, scores[0] if scores else None
 

@@ -1,5 +1,8 @@
 """Scores of translations, each with the signature of its computation.
 
+A score of a set of sentences is a `Measure`: facts of each sentence, added up, and a function of the sums. Scores of a
+split and of its parts, the noise of sentences and the examination of published scores have no other definition.
+
 Units: BLEU, chrF, exact match, prefix and word accuracy run from 0 to 100 (more is better); the alignment error rate
 runs from 0 to 1 (less is better), as in the literature. BLEU and chrF are sacreBLEU's: cased, on plain text.
 """
@@ -8,10 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from functools import cache, lru_cache
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import takewhile
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
@@ -22,6 +28,12 @@ from study.scores.score import Score
 
 SMALLEST_BUCKET = 20
 """Buckets with fewer sentences are not scored: their BLEU says little."""
+Table = NDArray[np.float64]
+"""Facts of sentences: a row for each, a column for each fact."""
+Sums = Sequence[float]
+"""Columns of a table, added up."""
+Members = Mapping[str, Sequence[bool]]
+"""Subset that a corpus names ↦ which sentences of a split belong to it."""
 
 
 class Value(NamedTuple):
@@ -31,80 +43,167 @@ class Value(NamedTuple):
     signature: str
 
 
-SENTENCE_BLEU = BLEU(force=True, effective_order=True)  # the order changes the score of a sentence, not its n-grams
 Scorer = Callable[[Sequence[str], Sequence[str]], Value]
-Ngrams = tuple[tuple[int, int], tuple[int, ...], tuple[int, ...]]
+"""Hypotheses and references ↦ their score. ValueError: not one hypothesis per reference, or none at all."""
 
 
-def bleu(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
-    """Corpus BLEU, 0–100: cased, tokenizer 13a, exponential smoothing, one reference (Post 2018).
+@dataclass(frozen=True)
+class Measure:
+    """Score of a set of sentences as a function of sums over them.
 
-    Raises:
-        ValueError: not one hypothesis per reference, or none at all; so do all scores here.
+    Attributes:
+        facts: of one sentence, from what it is scored by: a hypothesis and its reference, or its NLL.
+        score: number that the sums of the facts give; None if they give none. N times the sums give the same number.
+        gradient: its derivative by each sum, of finite sums; None if it has none there.
+        signature: how it is computed.
     """
-    sentences = [_ngrams(h, r) for h, r in zip(hypotheses, references, strict=True)]
-    # sacreBLEU adds up the facts of the sentences, and makes a score of the sums.
-    sizes, right, made = ([sum(column) for column in zip(*part, strict=True)] for part in zip(*sentences, strict=True))
-    ours, theirs = sizes
-    score = BLEU.compute_bleu(right, made, ours, theirs, smooth_method="exp")
-    return Value(float(score.score), _bleu_signature())
+
+    facts: Callable[..., Sequence[float]]
+    score: Callable[[Sums], float | None]
+    gradient: Callable[[Sums], Sequence[float] | None]
+    signature: str = ""
+
+    def table(self, *columns: Sequence[Any]) -> Table:
+        """Return the facts of sentences [sentence, fact].
+
+        Args:
+            columns: arguments of `facts`, each with a value for each sentence.
+
+        Raises:
+            ValueError: the columns differ in length, or have no sentence.
+        """
+        rows = [self.facts(*values) for values in zip(*columns, strict=True)]
+        if not rows:
+            raise ValueError("expected sentences to score, got none")
+        return np.array(rows, dtype=float)
+
+    def of(self, table: Table) -> float | None:
+        """Return the score of the sentences of a table."""
+        return self.score([math.fsum(column) for column in table.T])
+
+    def linearised(self, table: Table) -> Table | None:
+        """Return a number for each sentence, whose mean is the score and whose spread is its noise; None without one.
+
+        Sentence i of n has score + n ∇score · facts_i. The mean is the score, since ∇score · sums = 0 for a function
+        that n times the sums do not change (Euler). For a mean over sentences it is the value of the sentence.
+        """
+        sums = [math.fsum(column) for column in table.T]
+        score, gradient = self.score(sums), self.gradient(sums)
+        return None if score is None or gradient is None else score + len(table) * (table @ np.array(gradient))
+
+    def __call__(self, hypotheses: Sequence[str], references: Sequence[str]) -> Value:
+        """Return the score of hypotheses, each with its reference, and its signature."""
+        value = self.of(self.table(hypotheses, references))
+        assert value is not None
+        return Value(value, self.signature)
+
+
+def ratio(
+    facts: Callable[..., Sequence[float]], signature: str = "", scale: float = 100.0, empty: float | None = None
+) -> Measure:
+    """Return the measure scale · Σ a / Σ b of facts (a, b); `empty` where Σ b is 0."""
+
+    def score(sums: Sums) -> float | None:
+        return scale * sums[0] / sums[1] if sums[1] else empty
+
+    def gradient(sums: Sums) -> Sequence[float] | None:
+        return (scale / sums[1], -scale * sums[0] / sums[1] ** 2) if sums[1] else None
+
+    return Measure(facts, score, gradient, signature)
+
+
+SENTENCE_BLEU = BLEU(force=True, effective_order=True)  # the order changes the score of a sentence, not its n-grams
+CORPUS_BLEU = BLEU(force=True)
+CORPUS_BLEU.corpus_score([""], [[""]])  # the signature counts the references of a call
+ORDERS = 4
 
 
 @lru_cache(maxsize=2**14)
-def _ngrams(hypothesis: str, reference: str) -> Ngrams:
-    """Return BLEU's facts of one sentence: its length and the reference's, n-grams that are right, and all n-grams.
+def _ngrams(hypothesis: str, reference: str) -> tuple[int, ...]:
+    """Return BLEU's facts of one sentence: its length and the reference's, right n-grams and all n-grams by n.
 
-    They are kept, since a sentence is in several parts of its split, and few translations change between validations.
+    They are kept, since few translations change between validations.
     """
     score = SENTENCE_BLEU.sentence_score(hypothesis, [reference])
-    return (score.sys_len, score.ref_len), tuple(score.counts), tuple(score.totals)
+    return score.sys_len, score.ref_len, *score.counts, *score.totals
 
 
-@cache
-def _bleu_signature() -> str:
-    metric = BLEU(force=True)
-    metric.corpus_score([""], [[""]])  # the signature counts the references of a call
-    return str(metric.get_signature())
+def _bleu(sums: Sums) -> float:
+    ours, theirs, *ngrams = (round(number) for number in sums)
+    return float(BLEU.compute_bleu(ngrams[:ORDERS], ngrams[ORDERS:], ours, theirs, smooth_method="exp").score)
+
+
+def _bleu_gradient(sums: Sums) -> Sequence[float] | None:
+    """Differentiate 100 exp(¼ Σ log (right_n / all_n) + min(0, 1 − reference / length)); None where it is smoothed."""
+    ours, theirs, *ngrams = sums
+    right, total = ngrams[:ORDERS], ngrams[ORDERS:]
+    if not all(right):
+        return None
+    by_length = (theirs / ours**2, -1 / ours) if ours < theirs else (0.0, 0.0)
+    logs = [*by_length, *(1 / (ORDERS * n) for n in right), *(-1 / (ORDERS * n) for n in total)]
+    return [_bleu(sums) * slope for slope in logs]
+
+
+def _exact(hypothesis: str, reference: str) -> tuple[float, float]:
+    return float(hypothesis.strip() == reference.strip()), 1.0
+
+
+def _prefix(hypothesis: str, reference: str) -> tuple[float, float]:
+    ours, theirs = forms(hypothesis), forms(reference)
+    right = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False))))
+    return right / len(theirs) if theirs else float(not ours), 1.0
+
+
+def _accuracy(hypothesis: str, reference: str) -> tuple[float, float]:
+    ours, theirs = forms(hypothesis), forms(reference)
+    return sum(a == b for a, b in zip(ours, theirs, strict=False)), len(theirs)
+
+
+def _length_slope(sums: Sums) -> float | None:
+    """Return the slope of y over x by least squares; None where x does not vary."""
+    n, x, y, xx, xy = sums
+    spread = xx - x * x / n
+    return (xy - x * y / n) / spread if spread else None
+
+
+def _length_facts(nll: float, words: int, tokens: int) -> tuple[float, ...]:
+    y = nll / tokens
+    return 1.0, words, y, words * words, words * y
+
+
+bleu = Measure(_ngrams, _bleu, _bleu_gradient, str(CORPUS_BLEU.get_signature()))
+"""Corpus BLEU, 0–100: cased, tokenizer 13a, exponential smoothing, one reference (Post 2018)."""
+exact_match = ratio(_exact, "exact|case:mixed|strip:yes|version:1")
+"""100 · share of the hypotheses that equal their reference, white space around both taken off."""
+prefix_accuracy = ratio(_prefix, "prefix|case:mixed|tok:words|version:1")
+"""100 · mean over sentences of (words right before the first error) / (words of the reference).
+
+Words are those of `corpora.words`, so that a punctuation mark counts as one. What follows a complete reference costs
+nothing here (`exact_match` sees it). An empty reference counts 1 for an empty hypothesis, else 0.
+"""
+word_accuracy = ratio(_accuracy, "accuracy|case:mixed|tok:words|version:1", empty=100.0)
+"""100 · share of all reference words that the hypothesis has at the same place, over the split.
+
+Words are those of `corpora.words`. It means something where targets are aligned by position, as a probe's are: there a
+wrong word costs itself alone. What follows the reference's last word costs nothing. 100 without any word.
+"""
+nll = ratio(lambda value: (value, 1.0), scale=1.0)
+"""Mean NLL of the sentences, nats."""
+nll_by_length = Measure(_length_facts, _length_slope, lambda sums: None)
+"""Slope Σ (x − x̄) y / Σ (x − x̄)² of y, the NLL of a sentence per target token, over x, the words of its source."""
 
 
 def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
-    """Corpus chrF2, 0–100: character n-grams up to 6, no words (Popović 2015)."""
-    _paired(hypotheses, references)
+    """Corpus chrF2, 0–100: character n-grams up to 6, no words (Popović 2015). sacreBLEU adds up its facts itself.
+
+    Raises:
+        ValueError: not one hypothesis per reference, or none at all.
+    """
+    if not references or len(hypotheses) != len(references):
+        raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references; each needs the other")
     metric = CHRF()
     score = metric.corpus_score(hypotheses, [references])
     return Value(float(score.score), str(metric.get_signature()))
-
-
-def exact_match(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
-    """100 · share of the hypotheses that equal their reference, white space around both taken off."""
-    hits = sum(h.strip() == r.strip() for h, r in zip(hypotheses, references, strict=True))
-    return Value(100.0 * hits / len(references), "exact|case:mixed|strip:yes|version:1")
-
-
-def prefix_accuracy(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
-    """100 · mean over sentences of (words right before the first error) / (words of the reference).
-
-    Words are those of `corpora.words`, so that a punctuation mark counts as one. What follows a complete reference
-    costs nothing here (`exact_match` sees it). An empty reference counts 1 for an empty hypothesis, else 0.
-    """
-    shares = []
-    for ours, theirs in zip(map(forms, hypotheses), map(forms, references), strict=True):
-        right = len(list(takewhile(lambda pair: pair[0] == pair[1], zip(ours, theirs, strict=False))))
-        shares.append(right / len(theirs) if theirs else float(not ours))
-    return Value(100.0 * sum(shares) / len(shares), "prefix|case:mixed|tok:words|version:1")
-
-
-def word_accuracy(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
-    """100 · share of all reference words that the hypothesis has at the same place, over the split.
-
-    Words are those of `corpora.words`. It means something where targets are aligned by position, as a probe's are:
-    there a wrong word costs itself alone. What follows the reference's last word costs nothing. 100 without any word.
-    """
-    right = total = 0
-    for hypothesis, reference in zip(map(forms, hypotheses), map(forms, references), strict=True):
-        right += sum(ours == theirs for ours, theirs in zip(hypothesis, reference, strict=False))
-        total += len(reference)
-    return Value(100.0 * right / total if total else 100.0, "accuracy|case:mixed|tok:words|version:1")
 
 
 def alignment_error_rate(predicted: Iterable[Collection[tuple[int, int]]], gold: Iterable[Collection[Link]]) -> Value:
@@ -126,17 +225,12 @@ def alignment_error_rate(predicted: Iterable[Collection[tuple[int, int]]], gold:
     return Value(1.0 - right / total if total else 0.0, "aer|links:sure,possible|version:1")
 
 
-METRICS: dict[str, Scorer] = {
-    "bleu": bleu,
-    "chrf": chrf,
-    "exact": exact_match,
-    "prefix": prefix_accuracy,
-    "accuracy": word_accuracy,
-}
+MEASURES = {"bleu": bleu, "exact": exact_match, "prefix": prefix_accuracy, "accuracy": word_accuracy}
+"""Scores of text that are functions of sums."""
+TEXT_SCORES: dict[str, Scorer] = {"bleu": bleu, "chrf": chrf, **MEASURES}
+"""All scores of text, in the order of a record."""
 BY_LENGTH = with_parts("length")
-OF_SUBSETS = tuple(name for name in with_parts("corpus") if name in METRICS)
-Members = Mapping[str, Sequence[bool]]
-"""Subset that a corpus names ↦ which sentences of a split belong to it."""
+OF_SUBSETS = tuple(name for name in with_parts("corpus") if name in MEASURES)
 
 
 def source_length(text: str) -> int:
@@ -159,14 +253,17 @@ def score_split(
     `SMALLEST_BUCKET` sentences or more; sentences shorter or longer than all buckets are in the whole alone.
     """
     references = [pair.target for pair in pairs]
-    _paired(hypotheses, references)
+    tables = {name: measure.table(hypotheses, references) for name, measure in MEASURES.items()}
     buckets, scores = length_buckets(pairs), []
     for subset, rows in _parts(len(pairs), buckets | dict(members or {})):
-        some, theirs = [hypotheses[i] for i in rows], [references[i] for i in rows]
-        for metric in METRICS if subset is None else BY_LENGTH if subset in buckets else OF_SUBSETS:
-            value, signature = METRICS[metric](some, theirs)
+        for metric in TEXT_SCORES if subset is None else BY_LENGTH if subset in buckets else OF_SUBSETS:
+            if metric in MEASURES:
+                measure = MEASURES[metric]
+                value, signature = measure.of(tables[metric][rows]), measure.signature
+            else:
+                value, signature = TEXT_SCORES[metric](hypotheses, references)
             scores.append(
-                Score(split=split, metric=metric, value=value, n=len(some), subset=subset, signature=signature)
+                Score(split=split, metric=metric, value=value, n=len(rows), subset=subset, signature=signature)
             )
     return scores
 
@@ -174,44 +271,58 @@ def score_split(
 def counts(hypotheses: Sequence[str], pairs: Sequence[Pair]) -> list[tuple[int, ...]]:
     """Return the counts of each sentence that BLEU and exact match follow from: `study.store.rows.COUNTS`.
 
-    The totals of n-grams are max(0, sys_len − n + 1).
-
     Raises:
         ValueError: not one hypothesis per pair.
     """
-    found = []
+    rows = []
     for text, pair in zip(hypotheses, pairs, strict=True):
-        sizes, right, _ = _ngrams(text, pair.target)
-        found.append((source_length(pair.source), int(text.strip() == pair.target.strip()), *sizes, *right))
-    return found
+        exact, (ours, theirs, *ngrams) = _exact(text, pair.target)[0], _ngrams(text, pair.target)
+        rows.append((source_length(pair.source), int(exact), ours, theirs, *ngrams[:ORDERS]))
+    return rows
+
+
+def counted(metric: str, rows: Sequence[Sequence[int]]) -> Table:
+    """Return the facts of sentences for `bleu` or `exact` from their `counts`.
+
+    A sentence has max(0, length − n + 1) n-grams.
+    """
+    table = np.array(rows, dtype=float)
+    if metric == "exact":
+        return np.stack([table[:, 1], np.ones(len(table))], axis=1)
+    totals = [np.maximum(0.0, table[:, 2] - n) for n in range(ORDERS)]
+    return np.concatenate([table[:, 2:], np.stack(totals, axis=1)], axis=1)
+
+
+COUNTED = ("bleu", "exact")
+"""Scores that follow from counts."""
 
 
 def score_nll(
-    nll: Sequence[float] | None, pairs: Sequence[Pair], split: str, members: Members | None = None
+    values: Sequence[float] | None, pairs: Sequence[Pair], split: str, members: Members | None = None
 ) -> list[Score]:
     """Return the scores of parts that follow from the NLL of each sentence: its mean by `members`, its slope by length.
 
-    The slope is Σ (x − x̄) y / Σ (x − x̄)² over the sentences of a part, with x the words of the source, and y the NLL
-    divided by the target tokens: the tokens of the reference as BLEU counts them (13a), and its end. A model that loses
-    the same on every token has slope 0. Without values (`nll` is None, or all sources have one length) a score is null.
+    The target tokens of the slope are those of the reference as BLEU counts them (13a), and its end. A model that loses
+    the same on every token has slope 0. Without values (`values` is None, or all sources have one length) a score is
+    null.
     """
-    lengths, scores = [source_length(pair.source) for pair in pairs], []
-    tokens = [_ngrams("", pair.target)[0][1] + 1 for pair in pairs] if nll is not None else []
+    tables: dict[str, Table] = {}
+    if values is not None:
+        lengths = [source_length(pair.source) for pair in pairs]
+        tokens = [_ngrams("", pair.target)[1] + 1 for pair in pairs]
+        tables = {"nll_per_token_by_length": nll_by_length.table(values, lengths, tokens), "nll": nll.table(values)}
+    scores = []
     for subset, rows in _parts(len(pairs), members):
-        some = [nll[row] for row in rows] if nll is not None else None
-        each = some and [value / tokens[row] for row, value in zip(rows, some, strict=True)]
-        found = {"nll_per_token_by_length": each and slope([lengths[row] for row in rows], each)}
-        if subset is not None:
-            found["nll"] = None if some is None else math.fsum(some) / len(some)
-        scores += [
-            Score(split=split, metric=metric, value=value, n=len(rows), subset=subset)
-            for metric, value in found.items()
-        ]
+        for metric, measure in (("nll_per_token_by_length", nll_by_length), ("nll", nll)):
+            if metric == "nll" and subset is None:  # a record has it before the perplexity
+                continue
+            value = measure.of(tables[metric][rows]) if tables else None
+            scores.append(Score(split=split, metric=metric, value=value, n=len(rows), subset=subset))
     return scores
 
 
 def score_calibrated(
-    nll: Sequence[float] | None, temperature: float, n: int, split: str, members: Members | None = None
+    values: Sequence[float] | None, temperature: float, n: int, split: str, members: Members | None = None
 ) -> list[Score]:
     """Return the mean NLL of n sentences at a temperature of the softmax that was fitted on validation, by `members`.
 
@@ -219,28 +330,16 @@ def score_calibrated(
     """
     scores, signature = [], f"temperature:{temperature:g}|fitted:valid|version:1"
     for subset, rows in _parts(n, members):
-        value = None if nll is None else math.fsum(nll[row] for row in rows) / len(rows)
+        value = None if values is None else nll.of(nll.table([values[row] for row in rows]))
         facts = {"split": split, "metric": "nll_calibrated", "subset": subset}
         scores.append(Score(**facts, value=value, n=len(rows), signature=signature))
     return scores
-
-
-def slope(x: Sequence[float], y: Sequence[float]) -> float | None:
-    """Return the slope of y over x by least squares; None where x does not vary."""
-    middle = math.fsum(x) / len(x)
-    spread = math.fsum((one - middle) ** 2 for one in x)
-    return math.fsum((a - middle) * b for a, b in zip(x, y, strict=True)) / spread if spread else None
 
 
 def _parts(n: int, members: Members | None) -> list[tuple[str | None, list[int]]]:
     """Return the whole of n sentences and the subsets that are large enough for scores, each with its places."""
     found = [(name, [i for i, belongs in enumerate(some) if belongs]) for name, some in (members or {}).items()]
     return [(None, list(range(n))), *((name, rows) for name, rows in found if len(rows) >= SMALLEST_BUCKET)]
-
-
-def _paired(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    if not references or len(hypotheses) != len(references):
-        raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references; each needs the other")
 
 
 def forms(text: str) -> list[str]:

@@ -209,7 +209,7 @@ class Run:
         scores = []
         for score in found.scores:
             name = f"{score.split}.hyp.txt"
-            if name in digests and score.metric in scoring.METRICS:
+            if name in digests and score.metric in scoring.TEXT_SCORES:
                 score = score.model_copy(update={"hypotheses": name, "hypotheses_sha256": digests[name]})
             scores.append(score)
         return self._record(

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 import yaml
 from claim_cases import CLAIM, RATE, SCORE, SEEDS, WIDE, Study
-from sacrebleu.metrics.bleu import BLEU
 from scipy import stats
 
 from study.analysis.runs import Runs
@@ -146,25 +145,6 @@ def test_sentences_add_their_variance(study):
     assert (row.test.se, row.test.df) == pytest.approx((math.sqrt(2.01), df))
     assert table.cells(row)["shares"] == "+5.0 / +4.0 / +0.8"
     assert table.contrasts([row])["sentences"].item() == pytest.approx(0.6)
-
-
-def test_bleu_by_sentence_is_its_linear_part():
-    """Its mean is sacreBLEU's BLEU, and moving one sentence's counts moves BLEU as its slope says."""
-    draw = np.random.default_rng(3)
-    ours = draw.integers(6, 12, 400)
-    right = [draw.binomial(np.maximum(0, ours - n), 0.8 - 0.15 * n) for n in range(4)]
-    counts = np.stack([ours, ours + draw.integers(0, 3, 400), *right], axis=1).astype(float)
-
-    def bleu(some):
-        sums = some.sum(axis=0)
-        totals = [int(np.maximum(0, some[:, 0] - n).sum()) for n in range(4)]
-        return BLEU.compute_bleu([int(n) for n in sums[2:]], totals, int(sums[0]), int(sums[1]), "exp").score
-
-    values = sentences.linearised(counts)
-    assert values.mean() == pytest.approx(bleu(counts))
-    twice = np.concatenate([counts, counts[:20]])  # 20 sentences count twice: the mean moves by their influence
-    moved = np.concatenate([values, values[:20]]).mean()
-    assert abs(bleu(twice) - moved) < 0.1 * abs(bleu(twice) - bleu(counts)) + 1e-3
 
 
 def test_the_noise_of_published_sentences_is_computed_again(study_runs):
