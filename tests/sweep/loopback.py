@@ -49,7 +49,7 @@ class Loopback(ThreadingHTTPServer):
         self.sweeps, self.agents, self.runs = {}, {}, {}
         self.calls, self.mistakes = [], []
         self.points, self.resumed, self.stops = [], [], []
-        self.artifacts, self.contents, self.uploads = {}, set(), []
+        self.artifacts, self.contents, self.uploads, self.tables = {}, set(), [], []
         threading.Thread(target=self.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
 
     def environment(self):
@@ -295,6 +295,8 @@ class Handler(BaseHTTPRequestHandler):
         body = self._body()
         with self.server.lock:
             self.server.uploads.append((self.path, len(body)))
+            if ".table.json" in self.path:
+                self.server.tables.append(json.loads(body))
             if self.path.startswith("/artifact/"):
                 self.server.contents.add(base64.b64encode(hashlib.md5(body).digest()).decode())
         self._send({})
