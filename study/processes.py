@@ -19,17 +19,19 @@ GRACE = 10.0
 """Seconds that a process which was asked to end has for its checkpoint, before it is killed."""
 PER_RUN = 2**29
 """Memory of a run beside the GPU, in bytes. A small model was measured at .45 GB."""
+REQUESTS = (signal.SIGTERM, signal.SIGHUP)
+"""Signals by which a scheduler, and a terminal that is closed, ask a process to end."""
 CGROUPS, OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
 
 
 @contextlib.contextmanager
 def noted() -> Iterator[list[int]]:
-    """Context in which SIGINT and SIGTERM are only noted, in the list that it gives.
+    """Context in which signals that end a process are only noted, in the list that it gives.
 
     A signal that is ignored on entry stays ignored, as `nohup` and shells' background jobs want it for SIGINT.
     """
     found: list[int] = []
-    before = {one: signal.getsignal(one) for one in (signal.SIGINT, signal.SIGTERM)}
+    before = {one: signal.getsignal(one) for one in (signal.SIGINT, *REQUESTS)}
     before = {one: handler for one, handler in before.items() if handler is not signal.SIG_IGN}
     for one in before:
         signal.signal(one, lambda number, frame: found.append(number))
@@ -42,9 +44,10 @@ def noted() -> Iterator[list[int]]:
 
 @contextlib.contextmanager
 def on_request() -> Iterator[list[int]]:
-    """Context in which SIGTERM raises, so that all work is ended in order; the exit status is 143.
+    """Context in which SIGTERM and SIGHUP raise, so that all work is ended in order; the exit status is 143 or 129.
 
-    The signal is noted in the list that the context gives, since libraries may turn the exception into another one.
+    The signal is noted in the list that the context gives, since libraries may turn the exception into another one. A
+    signal that is ignored on entry stays ignored, as `nohup` wants it for SIGHUP.
     """
     found: list[int] = []
 
@@ -52,11 +55,14 @@ def on_request() -> Iterator[list[int]]:
         found.append(number)
         raise SystemExit(128 + number)
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = {one: handler for one in REQUESTS if (handler := signal.getsignal(one)) is not signal.SIG_IGN}
+    for one in before:
+        signal.signal(one, stop)
     try:
         yield found
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def with_parent() -> None:

@@ -28,7 +28,7 @@ DOORS = {  # all may import files, which helps to read and write
     "attention": "config errors",
     "models": "attention config errors",
     "tracking": "attention_map lettering config store scores corpora schema errors",
-    "training": "attention_map tracking models attention config store scores folders corpora errors",
+    "training": "attention_map tracking models attention config store scores folders processes corpora errors",
     "pruning": "training models attention config store scores corpora errors",
     "engine": "pruning tracking sweep scores store processes config folders errors",  # pruning by name
     # Those who stand on both

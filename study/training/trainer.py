@@ -19,6 +19,7 @@ from pytorch_lightning.strategies import DDPStrategy
 
 from study import files
 from study.config.experiment import Training
+from study.processes import REQUESTS
 from study.store import records
 from study.tracking.tracker import Tracker
 from study.tracking.view import MAPS
@@ -34,8 +35,8 @@ class StoppedError(Exception):
 class Interruption(pl.Callback):
     """A request to end that training answers between two steps, not wherever a signal finds it.
 
-    Within, the first SIGTERM or SIGINT is only noted. `answer` gives it to the handler of before, once training has
-    saved its checkpoint. A second SIGINT is given to it at once: the user does not want to wait. A signal that is
+    Within, the first SIGTERM, SIGHUP or SIGINT is only noted. `answer` gives it to the handler of before, once training
+    has saved its checkpoint. A second SIGINT is given to it at once: the user does not want to wait. A signal that is
     ignored on entry stays ignored.
 
     Lightning's handler of SIGTERM would end training with status 0 between two of these checks, or wait for other ranks
@@ -48,7 +49,7 @@ class Interruption(pl.Callback):
 
     def __enter__(self) -> Interruption:
         if threading.current_thread() is threading.main_thread():  # Python gives signals to no other
-            found = {one: signal.getsignal(one) for one in (signal.SIGTERM, signal.SIGINT)}
+            found = {one: signal.getsignal(one) for one in (*REQUESTS, signal.SIGINT)}
             self._before = {one: handler for one, handler in found.items() if handler not in (signal.SIG_IGN, None)}
         self.take_signals()
         return self

@@ -1,6 +1,7 @@
 """Commands that are killed at each of their writes, and repeated."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -13,7 +14,6 @@ from study.files import SUFFIX
 from study.folders import CHECKOUT
 
 SUPPORT = Path(__file__).parents[1] / "support"
-KILLING = SUPPORT / "killing.py"
 
 
 @pytest.mark.parametrize("verb", ["site", "report", "publish"])
@@ -48,15 +48,31 @@ def test_a_reproduction_that_is_killed_at_a_write_is_completed_by_the_same_comma
     assert writes(top, ["reproduce", step, "--results", root], tmp_path) >= least
 
 
-def writes(out, words, folder):
+@pytest.mark.skipif(os.environ.get("STUDY_MATRIX") != "all", reason="STUDY_MATRIX=all copies the checkout for it")
+@pytest.mark.parametrize(("step", "least"), [("readme", 6), ("paper", 2)])
+def test_documents_that_are_killed_at_a_write_are_completed_by_the_same_command(step, least, tmp_path):
+    """In a checkout of its own, whose paper and whose numbers are of yesterday."""
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    archive = subprocess.run(["git", "archive", "HEAD"], cwd=CHECKOUT, check=True, capture_output=True).stdout
+    subprocess.run(["tar", "-x", "-C", copy], input=archive, check=True)
+    (copy / "paper" / "main.pdf").write_text("of yesterday")
+    readme = (copy / "README.md").read_text("utf-8")
+    (copy / "README.md").write_text(re.sub(r"(<!--[a-z: _]+-->[^<0-9]*)[0-9]", r"\g<1>7", readme), "utf-8")
+    words = ["reproduce", step, "--results", copy / "results"]
+    assert writes(copy, words, tmp_path, copy) >= least
+
+
+def writes(out, words, folder, code=CHECKOUT):
     """Kill a verb at each of its writes to `out`; return how many there are."""
-    command = [sys.executable, "-P", KILLING, out, *words]
-    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True)
+    command = [sys.executable, "-P", code / "tests" / "support" / "killing.py", out, *words]
+    environment = os.environ | {"PYTHONPATH": str(code)}
+    done = subprocess.run(list(map(str, command)), cwd=folder, env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return int(done.stdout.split()[-2])
 
 
-@pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGINT", 130)])
+@pytest.mark.parametrize(("name", "status"), [("SIGTERM", 143), ("SIGHUP", 129), ("SIGINT", 130)])
 @pytest.mark.parametrize(
     "words", [("publish", "sweeps/tiny.yaml"), ("reproduce", "tables"), ("report", "sweeps/tiny.yaml")]
 )
