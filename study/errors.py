@@ -51,7 +51,7 @@ EXIT_STATUS = {
     UNWRITTEN: "standard output cannot be written",
     BUSY: "another process has this run",
     INTERRUPTED: "interrupted with Ctrl-C, the same command continues",
-    143: "ended by SIGTERM (129: its terminal was closed), the same command continues",
+    143: "ended by SIGTERM, or 129 by SIGHUP, likewise",
 }
 """Exit status of every verb ↦ its meaning."""
 
