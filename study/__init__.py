@@ -46,8 +46,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     import importlib
 
-    found = globals()[name] = getattr(importlib.import_module(PLACES[name]), name)
-    return found
+    member = globals()[name] = getattr(importlib.import_module(PLACES[name]), name)
+    return member
 
 
 def __dir__() -> list[str]:

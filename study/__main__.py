@@ -110,13 +110,16 @@ def _explained(problem: Exception) -> tuple[str, int]:
     if errors.short_of_memory(problem):
         return "not enough memory. Use a smaller model, smaller batches or less data.", 2
     where = traceback.extract_tb(problem.__traceback__)[-1]
-    what = f"{type(problem).__name__}: {problem}".removesuffix(": ")[:300]
+    reason = f"{type(problem).__name__}: {problem}".removesuffix(": ")[:300]
     if own_line:
-        return f"{own_line}: {what}. Correct this line; `study check` tests the file", 2
-    if own := plugins.running():
-        return f"{' or '.join(own)}: expected a mechanism that fits, got {what}. `study check` finds the mistake", 2
+        return f"{own_line}: {reason}. Correct this line; `study check` tests the file", 2
+    if mechanism := plugins.running():
+        return (
+            f"{' or '.join(mechanism)}: expected a mechanism that fits, got {reason}. `study check` finds the mistake",
+            2,
+        )
     return (
-        f"error of the program, in {Path(where.filename).name}:{where.lineno}: {what}. Please report it with your "
+        f"error of the program, in {Path(where.filename).name}:{where.lineno}: {reason}. Please report it with your "
         f"command; {TRACEBACK}=1 before the command prints the details to send",
         errors.BROKEN,
     )

@@ -80,16 +80,16 @@ def experiment(preset: str | None = None, /, **fields: Any) -> Experiment:
     from study.sweep.fields import full_name
     from study.sweep.grid import expand
 
-    given: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in expand(fields).items():
         full = full_name(name)
-        if full in given or (full == PRESET and preset is not None):
+        if full in values or (full == PRESET and preset is not None):
             raise InputError(f"{full}: expected once, got it twice. Remove one.")
         if full == "out":
             raise InputError(f"out: expected no folder among the fields, got {value!r}. Give it as runs.")
-        given[full] = value
-    plugins.allow(given.values())
-    return experiment_from(*([] if preset is None else [{PRESET: preset}]), given)
+        values[full] = value
+    plugins.allow(values.values())
+    return experiment_from(*([] if preset is None else [{PRESET: preset}]), values)
 
 
 def load(run: str | Path, *, runs: str | Path | None = None) -> Run:
@@ -135,21 +135,23 @@ def compare(
     """
     import pandas as pd
 
-    found = [model if isinstance(model, Run) else load(model, runs=runs) for model in models]
-    if not found:
+    chosen = [model if isinstance(model, Run) else load(model, runs=runs) for model in models]
+    if not chosen:
         raise InputError("models: expected runs, got none. Name one or more.")
     if sentence is None:
         from study.analysis.ledger import differences
 
-        ids = [one.id for one in found]  # a run and its rerun have one id
-        titles = [one.id if ids.count(one.id) == 1 else one.store.where(one.id) for one in found]
-        return differences({name: one.store.tree(one.id) for name, one in zip(titles, found, strict=True)})
+        ids = [run.id for run in chosen]  # a run and its rerun have one id
+        titles = [run.id if ids.count(run.id) == 1 else run.store.where(run.id) for run in chosen]
+        return differences({name: run.store.tree(run.id) for name, run in zip(titles, chosen, strict=True)})
     from study.config.words import differing
 
-    made = [one.translate(sentence, beam=beam, site=site, layer=layer, head=head) for one in found]
-    table = pd.DataFrame({"id": [one.id for one in found], "differs": differing([one.record.config for one in found])})
+    made = [run.translate(sentence, beam=beam, site=site, layer=layer, head=head) for run in chosen]
+    table = pd.DataFrame(
+        {"id": [run.id for run in chosen], "differs": differing([run.record.config for run in chosen])}
+    )
     names = ("text", "entropy", "source", "target", "weights")
-    return table.assign(**{name: [getattr(one, name) for one in made] for name in names})
+    return table.assign(**{name: [getattr(run, name) for run in made] for name in names})
 
 
 def runs(condition: str | None = None, *, runs: str | Path | None = None) -> pd.DataFrame:
@@ -201,8 +203,8 @@ def verdicts(
 
     folder = results_folder() if runs is None else runs_folder(runs)
     files = schema.read_all(None if claims is None else Path(claims))
-    found = evaluate(files, Runs(folder, sweeps_of(folder)), [str(name) for name in names])
-    frame = table.contrasts(found)
+    findings = evaluate(files, Runs(folder, sweeps_of(folder)), [str(name) for name in names])
+    frame = table.contrasts(findings)
     return frame if contrasts else frame[frame["decides"]].reset_index(drop=True)
 
 
@@ -262,9 +264,9 @@ class Run:
         from study.analysis.sentences import sentences
 
         folder = None if self.store.published else self.store.folder
-        other = load(versus, runs=folder) if isinstance(versus, str | Path) else versus
+        second = load(versus, runs=folder) if isinstance(versus, str | Path) else versus
         text = None if data_folder is None else Path(data_folder)
-        return sentences((self.store, self.id), (other.store, other.id) if other else None, split, score, text)
+        return sentences((self.store, self.id), (second.store, second.id) if second else None, split, score, text)
 
     def plot(self) -> Figure:
         """Return the learning curve and, if the run has one, its attention map."""
@@ -305,8 +307,8 @@ class Run:
         with _threads_kept():
             from study.training import translation
 
-            found = translation.translate(self.trained, sentence, beam, layer, site, head)
-        return Translation(found.text, found.source, found.target, found.attention, self.id)
+            translated = translation.translate(self.trained, sentence, beam, layer, site, head)
+        return Translation(translated.text, translated.source, translated.target, translated.attention, self.id)
 
     def align(
         self,
@@ -368,7 +370,11 @@ class Translation(attention_map.Translation):
         """
         from study.analysis.figures.run import draw_translations
 
-        maps = [(one.attention, one.model) for one in (self, *others) if one.attention is not None]
+        maps = [
+            (translation.attention, translation.model)
+            for translation in (self, *others)
+            if translation.attention is not None
+        ]
         if len(maps) <= len(others):
             raise InputError("plot: expected attention over source tokens, got none. Choose another run.")
         return draw_translations(maps)

@@ -200,12 +200,12 @@ def parse_json(text: str | bytes, where: str) -> Any:
 
 def json_lines(content: bytes | None) -> list[tuple[int, dict[str, Any]]]:
     """Return the points of a file of JSON lines, the last of each step. A line that is torn or damaged is left out."""
-    found = {}
+    values = {}
     for line in (content or b"").splitlines():
         with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
             point = json.loads(line)
-            found[int(point.pop("step"))] = point
-    return sorted(found.items())
+            values[int(point.pop("step"))] = point
+    return sorted(values.items())
 
 
 def read_parquet(
@@ -234,16 +234,16 @@ def read_parquet(
         with _opened(path, below) as file:
             # In memory: a thread of Arrow that reads a file of Python's when Python ends would abort the process.
             content = pa.BufferReader(file.read())
-            found = parquet.read_metadata(content)
-            names = found.schema.to_arrow_schema().names
+            metadata = parquet.read_metadata(content)
+            names = metadata.schema.to_arrow_schema().names
             if not {*(columns or ())} <= {*names}:
                 raise ValueError(f"columns {', '.join(names)}")
             dictionaries = [name for name in repeated if name in names]
             opened = parquet.ParquetFile(
-                content, metadata=found, read_dictionary=dictionaries, page_checksum_verification=True
+                content, metadata=metadata, read_dictionary=dictionaries, page_checksum_verification=True
             )
             # The first row says so, not the statistics: pyarrow ends the process where those are damaged.
-            first = [opened.iter_batches(1, [i], names[:1], use_threads=False) for i in range(found.num_row_groups)]
+            first = [opened.iter_batches(1, [i], names[:1], use_threads=False) for i in range(metadata.num_row_groups)]
             begins = [[one.column(0).to_pylist() for one in islice(rows, split is not None)] for rows in first]
             chosen = [i for i, values in enumerate(begins) if split is None or values == [[split]]]
             # One after another, without threads: half the memory.

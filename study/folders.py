@@ -47,8 +47,8 @@ def require_working(folder: Path) -> None:
 
 def published() -> Path:
     """Return the folder of published results: that of the working directory, else that of this package's checkout."""
-    here = Path("results")
-    return here if is_results(here) else CHECKOUT / "results"
+    results = Path("results")
+    return results if is_results(results) else CHECKOUT / "results"
 
 
 def results_folder(option: str = "--runs") -> Path:
@@ -72,11 +72,11 @@ def sweeps_folder() -> Path:
 
 def sweep_file(name: str | Path) -> Path:
     """Return the sweep file of a path, or of the name of a sweep in the folder `sweeps` here or of this study."""
-    given = Path(name)
-    if not given.is_file() and str(given.parent) in (".", "sweeps"):
-        places = [folder / end for folder in (Path("sweeps"), SWEEPS) for end in (f"{given.name}.yaml", given.name)]
-        return next(filter(Path.is_file, places), given)
-    return given
+    path = Path(name)
+    if not path.is_file() and str(path.parent) in (".", "sweeps"):
+        places = [folder / end for folder in (Path("sweeps"), SWEEPS) for end in (f"{path.name}.yaml", path.name)]
+        return next(filter(Path.is_file, places), path)
+    return path
 
 
 def sweeps_of(folder: Path) -> Path:

@@ -37,9 +37,9 @@ class TextFigure(Figure):
         """Draw the figure."""
         with warnings.catch_warnings(record=True) as seen:
             super().draw(renderer)
-        for one in seen:
-            if LACKING not in str(one.message):
-                warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+        for text in seen:
+            if LACKING not in str(text.message):
+                warnings.warn_explicit(text.message, text.category, text.filename, text.lineno)
             elif not self.warned:
                 self.warned = True
-                warnings.warn(f"letters are drawn as boxes: {one.message} {REMEDY}", stacklevel=2)
+                warnings.warn(f"letters are drawn as boxes: {text.message} {REMEDY}", stacklevel=2)

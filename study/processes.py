@@ -30,16 +30,16 @@ def noted() -> Iterator[list[int]]:
 
     A signal that is ignored on entry stays ignored, as `nohup` and shells' background jobs want it for SIGINT.
     """
-    found: list[int] = []
-    before = {one: signal.getsignal(one) for one in (signal.SIGINT, *REQUESTS)}
-    before = {one: handler for one, handler in before.items() if handler is not signal.SIG_IGN}
-    for one in before:
-        signal.signal(one, lambda number, frame: found.append(number))
+    numbers: list[int] = []
+    before = {signal_number: signal.getsignal(signal_number) for signal_number in (signal.SIGINT, *REQUESTS)}
+    before = {signal_number: handler for signal_number, handler in before.items() if handler is not signal.SIG_IGN}
+    for signal_number in before:
+        signal.signal(signal_number, lambda number, frame: numbers.append(number))
     try:
-        yield found
+        yield numbers
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for signal_number, handler in before.items():
+            signal.signal(signal_number, handler)
 
 
 @contextlib.contextmanager
@@ -49,20 +49,20 @@ def on_request() -> Iterator[list[int]]:
     The signal is noted in the list that the context gives, since libraries may turn the exception into another one. A
     signal that is ignored on entry stays ignored, as `nohup` wants it for SIGHUP.
     """
-    found: list[int] = []
+    numbers: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:
-        found.append(number)
+        numbers.append(number)
         raise SystemExit(128 + number)
 
-    before = {one: handler for one in REQUESTS if (handler := signal.getsignal(one)) is not signal.SIG_IGN}
-    for one in before:
-        signal.signal(one, stop)
+    before = {request: handler for request in REQUESTS if (handler := signal.getsignal(request)) is not signal.SIG_IGN}
+    for request in before:
+        signal.signal(request, stop)
     try:
-        yield found
+        yield numbers
     finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
+        for request, handler in before.items():
+            signal.signal(request, handler)
 
 
 def with_parent() -> None:

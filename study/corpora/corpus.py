@@ -181,7 +181,7 @@ def checksum(pairs: Iterable[Pair], attends: bool = False) -> str:
     lines = []
     for pair in pairs:
         gold = [pair.alignment, pair.attends] if attends else [pair.alignment]
-        links = (" ".join(f"{i}{'-' if sure else '?'}{j}" for i, j, sure in one or ()) for one in gold)
+        links = (" ".join(f"{i}{'-' if sure else '?'}{j}" for i, j, sure in alignment or ()) for alignment in gold)
         lines.append("\t".join([pair.source, pair.target, *links]))
     return hashlib.sha256("\n".join(lines).encode()).hexdigest()
 

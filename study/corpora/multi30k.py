@@ -75,12 +75,12 @@ class Multi30k(Section):
         given = self.folder or os.environ.get("STUDY_MULTI30K")
         folder = Path(given).expanduser() if given else _downloaded()
         for name, expected in SHA256.items() if given else ():
-            path, found = folder / name, "none"
+            path, digest = folder / name, "none"
             if path.is_file():
-                found = hashlib.sha256(path.read_bytes()).hexdigest()
-            if found != expected:
+                digest = hashlib.sha256(path.read_bytes()).hexdigest()
+            if digest != expected:
                 raise InputError(
-                    f"data.folder or STUDY_MULTI30K: expected {path} with SHA-256 {expected}, got {found}. "
+                    f"data.folder or STUDY_MULTI30K: expected {path} with SHA-256 {expected}, got {digest}. "
                     f"Get it from {ADDRESS}/{name}, or name no folder to download all files."
                 )
         stems = {split: folder / stem for split, stem in SPLITS.items()}
@@ -103,9 +103,9 @@ def _downloaded() -> Path:
         for name in SHA256:
             store.fetch(name, downloader=pooch.HTTPDownloader(timeout=TIMEOUT))
     except (requests.RequestException, OSError, ValueError) as problem:
-        what = " ".join(str(problem).split())[-160:]
+        error = " ".join(str(problem).split())[-160:]
         raise InputError(
-            f"Multi30k: {name}: expected a download from {ADDRESS} into {cache()}, got none ({what}). Connect to the "
+            f"Multi30k: {name}: expected a download from {ADDRESS} into {cache()}, got none ({error}). Connect to the "
             "network, or set STUDY_MULTI30K to a folder with the files."
         ) from None
     return cache()

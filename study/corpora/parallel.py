@@ -69,12 +69,12 @@ class Files(Section):
             splits = self._splits()
         except InputError as problem:
             raise ValueError(f"folder: {problem}") from None
-        found = {
+        facts = {
             "tests": " ".join(name for name in splits if name not in ("train", "valid")),
             "gold": " ".join(name for name, pairs in splits.items() if pairs[0].alignment is not None),
             "content": content(splits),
         }
-        for name, value in found.items():
+        for name, value in facts.items():
             if name != "tests" and getattr(self, name) not in (None, value):
                 raise ValueError(
                     f"{name}: expected {value!r}, as in the files, got {getattr(self, name)!r}. Remove it."
@@ -102,28 +102,30 @@ class Files(Section):
 
     def read(self) -> Corpus:
         splits = self._splits()
-        if (found := content(splits)) != self.content:
+        if (digest := content(splits)) != self.content:
             raise InputError(
-                f"data.content: expected text with SHA-256 {self.content}, got {found}. The files were changed, or are "
-                "others: restore them, or leave data.content out for another experiment."
+                f"data.content: expected text with SHA-256 {self.content}, got {digest}. The files were changed, or "
+                "are others: restore them, or leave data.content out for another experiment."
             )
         sums = {name: checksum(pairs) for name, pairs in splits.items()}
         return Corpus("files", self.version, splits, files=sums, languages=(self.source, self.target))
 
     def _splits(self) -> dict[str, list[Pair]]:
-        if not (given := self.folder or os.environ.get(FOLDER)):
+        if not (folder := self.folder or os.environ.get(FOLDER)):
             raise InputError(
                 f"expected the folder of the text, got none. Give data.folder (--data of show, rerun), or set {FOLDER}."
             )
-        found = find(Path(given).expanduser().absolute(), self.source, self.target)
-        tests = [name for name in found if name not in ("train", "valid")] if self.tests is None else self.tests.split()
+        splits = find(Path(folder).expanduser().absolute(), self.source, self.target)
+        tests = (
+            [name for name in splits if name not in ("train", "valid")] if self.tests is None else self.tests.split()
+        )
         names = ["train", "valid", *tests]
-        if not tests or len(set(names)) < len(names) or not set(names) <= found.keys():
+        if not tests or len(set(names)) < len(names) or not set(names) <= splits.keys():
             raise InputError(
-                f"{given}: expected {', '.join(names)} and a test split, got {', '.join(found) or 'none'}."
+                f"{folder}: expected {', '.join(names)} and a test split, got {', '.join(splits) or 'none'}."
             )
         return with_links(
-            {name: _pairs(found[name], tuple(path.stat().st_mtime_ns for path in found[name])) for name in names}
+            {name: _pairs(splits[name], tuple(path.stat().st_mtime_ns for path in splits[name])) for name in names}
         )
 
 
@@ -253,7 +255,7 @@ def links(text: str, source: str, target: str) -> tuple[Link, ...]:
     Raises:
         ValueError: it has another form, or names a token that is not there.
     """
-    found = set()
+    alignment = set()
     sides = _tokens(source), _tokens(target)
     for part in text.split():
         match = LINK.fullmatch(part)
@@ -263,8 +265,8 @@ def links(text: str, source: str, target: str) -> tuple[Link, ...]:
         for place, side, name in zip(places, sides, ("source", "target"), strict=True):
             if place >= len(side):
                 raise ValueError(f"expected tokens of the {name} from 0 to {len(side) - 1}, got {place} in link {part}")
-        found |= {Link(s, t, match[2] == "-") for s in sides[0][places[0]] for t in sides[1][places[1]]}
-    return tuple(sorted(found))
+        alignment |= {Link(s, t, match[2] == "-") for s in sides[0][places[0]] for t in sides[1][places[1]]}
+    return tuple(sorted(alignment))
 
 
 def _tokens(text: str) -> list[range]:

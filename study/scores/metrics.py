@@ -164,8 +164,8 @@ def unit_of(name: str) -> str:
     if is_diagnostic(name):
         return name.partition("/")[2]
     _, score, *subset = name.split("/", 2)
-    own = subset if subset and not (subset[0] in (*BUCKETS, *KEPT) or PARTS.fullmatch(subset[0])) else []
-    return "/".join(["bleu" if score in ("area", "cliff") else score, *own])
+    part = subset if subset and not (subset[0] in (*BUCKETS, *KEPT) or PARTS.fullmatch(subset[0])) else []
+    return "/".join(["bleu" if score in ("area", "cliff") else score, *part])
 
 
 def end(mean: float, limits: tuple[float, float]) -> int:
@@ -189,11 +189,11 @@ def decimals(name: str) -> int:
 
 def names(corpus: Section) -> list[str]:
     """Return every `split/score` of a run on a corpus."""
-    found = []
+    metrics = []
     for split in corpus.scored:
         offered = {None, *corpus.offers(split), *(["heads"] if split == corpus.scored[1] else [])}
-        found += [f"{split}/{name}" for name, metric in METRICS.items() if metric.needs in offered]
-    return found
+        metrics += [f"{split}/{name}" for name, metric in METRICS.items() if metric.needs in offered]
+    return metrics
 
 
 def check(name: str, goal: str | None, corpora: Iterable[Section], pruned: bool) -> Goal:
@@ -209,11 +209,11 @@ def check(name: str, goal: str | None, corpora: Iterable[Section], pruned: bool)
     of_heads = subset and (subset[0] in KEPT or PARTS.fullmatch(subset[0]))
     if not pruned and (of_heads or METRICS[score].needs == "heads"):
         raise InputError(f"metric.name: expected a score of trained models, got {name}, which prunings have alone.")
-    found = METRICS[score].goal
-    assert found is not None
-    if goal not in (None, found):
-        raise InputError(f"metric.goal: expected {found} for {score}, got {goal}. Correct the goal or leave it out.")
-    return found
+    better = METRICS[score].goal
+    assert better is not None
+    if goal not in (None, better):
+        raise InputError(f"metric.goal: expected {better} for {score}, got {goal}. Correct the goal or leave it out.")
+    return better
 
 
 def check_claimed(name: str, corpus: Section) -> None:
@@ -229,15 +229,15 @@ def check_claimed(name: str, corpus: Section) -> None:
 def _check(name: str, corpus: Section, field: str) -> None:
     """Refuse a score that no run on a corpus has."""
     split, score, subset = [*name.split("/", 2), "", ""][:3]
-    known = names(corpus)
-    if f"{split}/{score}" not in known:
-        near = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    offered = names(corpus)
+    if f"{split}/{score}" not in offered:
+        near = difflib.get_close_matches(name, offered, n=1, cutoff=0.75)
         hint = f" Did you mean {near[0]}?" if near else ""
-        splits, scores = (", ".join(dict.fromkeys(one.split("/")[part] for one in known)) for part in (0, 1))
+        splits, scores = (", ".join(dict.fromkeys(metric.split("/")[part] for metric in offered)) for part in (0, 1))
         raise InputError(f"{field}{corpus.name} has no {name}.{hint} Splits: {splits}. Scores: {scores}.")
     kinds = {"length": BUCKETS, "corpus": tuple(corpus.subsets(split)), "heads": KEPT}
-    there = [one for kind in METRICS[score].parts for one in kinds[kind]]
+    subsets_of = [metric for kind in METRICS[score].parts for metric in kinds[kind]]
     of_heads = PARTS.fullmatch(subset) and "heads" in METRICS[score].parts
-    if subset and subset not in there and not of_heads:
-        subsets = f"the subsets {', '.join(there)}" if there else "no subsets"
+    if subset and subset not in subsets_of and not of_heads:
+        subsets = f"the subsets {', '.join(subsets_of)}" if subsets_of else "no subsets"
         raise InputError(f"{field}{corpus.name} has no {name}. {split}/{score} has {subsets}.")

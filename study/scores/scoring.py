@@ -217,11 +217,11 @@ def alignment_error_rate(predicted: Iterable[Collection[tuple[int, int]]], gold:
     """
     right = total = 0
     for links, truth in zip(predicted, gold, strict=True):
-        found = {(source, target) for source, target in links}
+        proposed = {(source, target) for source, target in links}
         possible = {(link.source, link.target) for link in truth}
         sure = {(link.source, link.target) for link in truth if link.sure}
-        right += len(found & sure) + len(found & possible)
-        total += len(found) + len(sure)
+        right += len(proposed & sure) + len(proposed & possible)
+        total += len(proposed) + len(sure)
     return Value(1.0 - right / total if total else 0.0, "aer|links:sure,possible|version:1")
 
 
@@ -338,8 +338,8 @@ def score_calibrated(
 
 def _parts(n: int, members: Members | None) -> list[tuple[str | None, list[int]]]:
     """Return the whole of n sentences and the subsets that are large enough for scores, each with its places."""
-    found = [(name, [i for i, belongs in enumerate(some) if belongs]) for name, some in (members or {}).items()]
-    return [(None, list(range(n))), *((name, rows) for name, rows in found if len(rows) >= SMALLEST_BUCKET)]
+    subsets = [(name, [i for i, belongs in enumerate(belong) if belongs]) for name, belong in (members or {}).items()]
+    return [(None, list(range(n))), *((name, rows) for name, rows in subsets if len(rows) >= SMALLEST_BUCKET)]
 
 
 def forms(text: str) -> list[str]:

@@ -50,20 +50,20 @@ def find(run: str, runs: Path) -> tuple[Store, str]:
         if not paths:
             raise InputError(f"last: expected a folder with runs, got {runs}, which has none. Name one with --runs.")
         return Store(runs), max(paths, key=lambda path: (path.stat().st_mtime_ns, path.parent.name)).parent.name
-    there, identity = stores(runs), _of_sweep(run, runs) or run
-    ids = [(store, store.ids()) for store in there]
+    stores_at, identity = stores(runs), _of_sweep(run, runs) or run
+    ids = [(store, store.ids()) for store in stores_at]
     for fits in (str.__eq__, str.startswith, str.__contains__):
-        for store, known in ids:
-            found = [name for name in known if fits(name, identity)]
+        for store, ids_of in ids:
+            found = [name for name in ids_of if fits(name, identity)]
             if len(found) > 1:
                 raise InputError(f"{run}: expected one run, got {len(found)}: {_some(found)}. Give more of the id.")
             if found:
                 return store, found[0]
     if identity != run or (runs / run).is_dir() or folder.is_dir():
         raise InputError(f"{run}: expected a run that has a record, got {identity}, which has none. Train it first.")
-    near = difflib.get_close_matches(run, [name for _, known in ids for name in known], LISTED, 0.3)
+    near = difflib.get_close_matches(run, [name for _, ids_of in ids for name in ids_of], LISTED, 0.3)
     hint = f"The nearest: {_some(near)}. " if near else ""
-    places = " and ".join(str(store.folder) for store in there) or runs
+    places = " and ".join(str(store.folder) for store in stores_at) or runs
     raise InputError(f"{run}: no such run in {places}. {hint}`study ls runs` lists all.")
 
 

@@ -71,7 +71,9 @@ class Store:
         Raises:
             InputError: the published table cannot be read.
         """
-        return sorted(self.facts if self.published else (one.parent.name for one in self.folder.glob("*/record.json")))
+        return sorted(
+            self.facts if self.published else (path.parent.name for path in self.folder.glob("*/record.json"))
+        )
 
     def state(self, identity: str) -> str:
         """State of a run: missing, started, finished, diverged, failed or unreadable, which a line names.
@@ -101,8 +103,8 @@ class Store:
         """
         if identity not in self._records:
             path, published = self._file(identity), self.published
-            found = records.parse(self.tree(identity), self.where(identity)) if published else records.read(path)
-            self._records[identity] = found
+            record = records.parse(self.tree(identity), self.where(identity)) if published else records.read(path)
+            self._records[identity] = record
         return self._records[identity]
 
     def tree(self, identity: str) -> dict[str, Any]:
@@ -224,8 +226,8 @@ class Store:
     @cached_property
     def manifest(self) -> dict[str, Any]:
         """The manifest of a published folder: what is published, and the SHA-256 of every file."""
-        found: dict[str, Any] = files.read_json(self.folder / MANIFEST)
-        return found
+        manifest: dict[str, Any] = files.read_json(self.folder / MANIFEST)
+        return manifest
 
     @cached_property
     def runs(self) -> pd.DataFrame:
@@ -275,8 +277,8 @@ class Store:
 
         if self.published:
             return self.table(SCORES, SCORE)
-        made = [row for tree in self._trees() for row in rows.score_rows(tree)]
-        return pa.table({name: [row[name] for row in made] for name in SCORE})
+        scores = [row for tree in self._trees() for row in rows.score_rows(tree)]
+        return pa.table({name: [row[name] for row in scores] for name in SCORE})
 
     @property
     def scores(self) -> pd.DataFrame:
@@ -303,8 +305,8 @@ class Store:
 
         if self.published:
             return self.frame(CURVES)
-        made = [row for tree in self._trees() for row in rows.curve_rows(tree, self.content(tree["id"], CURVE))]
-        return pd.DataFrame(made, columns=["id", "step", "name", "value"])
+        points = [row for tree in self._trees() for row in rows.curve_rows(tree, self.content(tree["id"], CURVE))]
+        return pd.DataFrame(points, columns=["id", "step", "name", "value"])
 
     def frame(self, name: str, columns: Sequence[str] | None = None) -> pd.DataFrame:
         """Read columns (default: all) of a published table, such as `sentences/grammar`.
@@ -382,19 +384,21 @@ class Store:
         if (key := (name, split, *columns)) not in self._sentences:
             kept = {known: table for known, table in self._sentences.items() if known[0] == name}
             self._sentences = kept | {key: self.table(name, ["id", *columns], split)}
-            found = self._sentences[key].filter(pc.field("id") == identity)
+            lines = self._sentences[key].filter(pc.field("id") == identity)
         else:
             if not isinstance(self._sentences[key], dict):
                 self._sentences[key] = by_run(self._sentences[key])
-            found = self._sentences[key].get(identity)
-        return [[] if found is None else found[column].to_pylist() for column in columns]
+            lines = self._sentences[key].get(identity)
+        return [[] if lines is None else lines[column].to_pylist() for column in columns]
 
     def _rows(self, name: str, identity: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         """Return a run's rows of a table that has all runs."""
         if name not in self._by_run:
             self._by_run[name] = by_run(self.table(name, columns))
-        found: list[dict[str, Any]] = self._by_run[name][identity].to_pylist() if identity in self._by_run[name] else []
-        return found
+        run_rows: list[dict[str, Any]] = (
+            self._by_run[name][identity].to_pylist() if identity in self._by_run[name] else []
+        )
+        return run_rows
 
 
 def part_name(number: int) -> str:
@@ -451,11 +455,11 @@ def attention_map(content: str | bytes, where: str) -> dict[str, Any]:
         InputError: it is not what training writes; `where` begins the line.
     """
     try:
-        found: dict[str, Any] = AttentionMap.model_validate_json(content).model_dump(exclude_unset=True)
+        attention: dict[str, Any] = AttentionMap.model_validate_json(content).model_dump(exclude_unset=True)
     except ValidationError:
         shape = "expected source, target, weights of their sizes and gold links, got others"
         raise InputError(f"{where}: {shape}. Restore the file.") from None
-    return found
+    return attention
 
 
 def sha256(content: bytes) -> str:

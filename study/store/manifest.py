@@ -121,15 +121,15 @@ class Results:
     def printed_hash(self) -> str | None:
         """The root hash as the README beside the folder prints it; None where it does not."""
         readme = self.root.resolve().parent / "README.md"
-        found = PRINTED.search(files.read_text(readme) if readme.is_file() else "")
-        return found[2] if found else None
+        match = PRINTED.search(files.read_text(readme) if readme.is_file() else "")
+        return match[2] if match else None
 
     def changed(self) -> Iterator[tuple[str, str]]:
         """Yield each file that is not as the manifest says: its path, and `a missing`, `a changed` or `a stray`."""
-        known, there = self.manifest.files, hashes(self.root)
-        for name in sorted(known.keys() | there.keys()):
-            if known.get(name) != there.get(name):
-                yield name, "a missing" if name not in there else "a stray" if name not in known else "a changed"
+        listed, hashed = self.manifest.files, hashes(self.root)
+        for name in sorted(listed.keys() | hashed.keys()):
+            if listed.get(name) != hashed.get(name):
+                yield name, "a missing" if name not in hashed else "a stray" if name not in listed else "a changed"
 
 
 def write_manifest(root: Path, sweeps: Mapping[str, PublishedSweep] | None = None) -> None:
@@ -147,7 +147,7 @@ def hashes(root: Path) -> dict[str, str]:
 
     Links are left out. So are the pages beside the folder that its numbers follow from, or that state them.
     """
-    found = {f"../{page}": root.resolve().parent / page for page in PAGES}
-    found |= {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*")) if not path.is_symlink()}
-    known = {name: path for name, path in found.items() if name != MANIFEST and not HIDDEN.search(name)}
-    return {name: sha256(files.read(path)) for name, path in known.items() if path.is_file()}
+    paths = {f"../{page}": root.resolve().parent / page for page in PAGES}
+    paths |= {path.relative_to(root).as_posix(): path for path in sorted(root.rglob("*")) if not path.is_symlink()}
+    content = {name: path for name, path in paths.items() if name != MANIFEST and not HIDDEN.search(name)}
+    return {name: sha256(files.read(path)) for name, path in content.items() if path.is_file()}

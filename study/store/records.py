@@ -166,8 +166,8 @@ class Provenance(Section):
 
     def of_calls(self, name: str) -> list[Any]:
         """Return the values that a field has in the calls of the run, each once, in their order."""
-        made: Sequence[Section] = self.calls or [self]
-        return list(dict.fromkeys(getattr(call, name) for call in made))
+        calls: Sequence[Section] = self.calls or [self]
+        return list(dict.fromkeys(getattr(call, name) for call in calls))
 
 
 class Wandb(Section):
@@ -255,8 +255,8 @@ def incomplete(record: Record, splits: Iterable[str]) -> str | None:
     due = [*range(every, total, every), total]
     if steps != due:
         missing = sorted({*due} - {*steps})
-        what = f"none at {missing[0]}" if missing else "others"
-        return f"history: expected {len(due)} validations up to step {total}, got {what}"
+        scores = f"none at {missing[0]}" if missing else "others"
+        return f"history: expected {len(due)} validations up to step {total}, got {scores}"
     lost = [split for split in splits if split not in {score.split for score in record.scores}]
     return f"scores: expected the split {lost[0]}, got none" if lost else None
 

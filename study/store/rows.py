@@ -78,8 +78,8 @@ def _flat(value: Any) -> Any:
 
 def score_rows(tree: Tree) -> list[Tree]:
     """Return a row for each score of a record."""
-    own = {"id": tree["id"], "arm": arm_of(tree["id"]), "seed": tree["seed"]}
-    return [own | score | {"added": False} for score in tree["scores"]]
+    run = {"id": tree["id"], "arm": arm_of(tree["id"]), "seed": tree["seed"]}
+    return [run | score | {"added": False} for score in tree["scores"]]
 
 
 def curve_rows(tree: Tree, curve: bytes | None = None) -> Iterator[Tree]:
@@ -124,8 +124,8 @@ def sentence_columns(contents: Mapping[str, bytes], counts: Mapping[str, Sequenc
         lines = content.decode("utf-8").split("\n")[:-1]
         columns[FILES[ending]] = [float(line) for line in lines] if ending == NLL else lines
     longest = max(map(len, columns.values()), default=0)
-    found = {name: columns.get(name, []) for name in ("translation", "nll", *COUNTS)}
-    return {name: values + [None] * (longest - len(values)) for name, values in found.items()}
+    columns_of = {name: columns.get(name, []) for name in ("translation", "nll", *COUNTS)}
+    return {name: values + [None] * (longest - len(values)) for name, values in columns_of.items()}
 
 
 def file_of(ending: str, values: Sequence[Any]) -> bytes | None:

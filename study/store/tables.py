@@ -95,8 +95,8 @@ def add(folder: Path, new: Sequence[NewRun], arms: Mapping[str, Mapping[str, str
         InputError: a table that is there cannot be read.
     """
     store = Store(folder)
-    there = store.facts if store.published and store.parts(RUNS) else {}
-    runs = sorted((run for run in new if run.tree["id"] not in there), key=lambda run: rows.order(run.tree["id"]))
+    published = store.facts if store.published and store.parts(RUNS) else {}
+    runs = sorted((run for run in new if run.tree["id"] not in published), key=lambda run: rows.order(run.tree["id"]))
     if runs:
         part = part_name(1 + max((int(path.stem) for path in store.parts(RUNS)), default=0))
         for corpus in sorted({str(run.tree["config"]["data"]["name"]) for run in runs}):
@@ -122,12 +122,12 @@ def _run_row(tree: Tree) -> Tree:
 def _write_arms(store: Store, arms: Mapping[str, Mapping[str, str]]) -> None:
     """Add the arms of sweeps that the table of arms does not have."""
     parts = store.parts(ARMS)
-    there = {(row["sweep"], row["id"]) for row in store.table(ARMS).to_pylist()} if parts else set()
+    listed = {(row["sweep"], row["id"]) for row in store.table(ARMS).to_pylist()} if parts else set()
     new = [
         {"sweep": sweep, "id": identity, "label": label}
         for sweep, labels in sorted(arms.items())
         for identity, label in sorted(labels.items(), key=lambda item: rows.order(item[0]))
-        if (sweep, identity) not in there
+        if (sweep, identity) not in listed
     ]
     if new:
         part = part_name(1 + max((int(path.stem) for path in parts), default=0))
@@ -137,24 +137,24 @@ def _write_arms(store: Store, arms: Mapping[str, Mapping[str, str]]) -> None:
 def _map_rows(one: NewRun) -> Iterator[Tree]:
     """Yield a row for each map of a run: files of maps have one, or a line for each validation."""
     for name, content in sorted(one.files.items()):
-        own = {"id": one.tree["id"], "file": name}
+        run = {"id": one.tree["id"], "file": name}
         if name.endswith(".json"):
-            yield own | {"step": None, "content": content.decode()}
+            yield run | {"step": None, "content": content.decode()}
         elif name.endswith(".jsonl") and name != CURVE:
             lines = content.decode().splitlines(keepends=True)
             by_step = {json.loads(line)["step"]: line for line in lines}  # a resumed run writes some again
-            yield from (own | {"step": step, "content": line} for step, line in by_step.items())
+            yield from (run | {"step": step, "content": line} for step, line in by_step.items())
 
 
 def _write_sentences(path: Path, new: Sequence[NewRun]) -> None:
     """Write the sentences of runs of one corpus, split by split."""
     tables = [SENTENCE_SCHEMA.empty_table()]
-    for one in new:
-        for split in {name.removesuffix(ending) for name in one.files for ending in FILES if name.endswith(ending)}:
-            contents = {ending: one.files[split + ending] for ending in FILES if split + ending in one.files}
-            columns = rows.sentence_columns(contents, one.counts.get(split, {}))
+    for run in new:
+        for split in {name.removesuffix(ending) for name in run.files for ending in FILES if name.endswith(ending)}:
+            contents = {ending: run.files[split + ending] for ending in FILES if split + ending in run.files}
+            columns = rows.sentence_columns(contents, run.counts.get(split, {}))
             size = len(columns["translation"])
-            columns |= {"split": [split] * size, "sentence": list(range(size)), "id": [one.tree["id"]] * size}
+            columns |= {"split": [split] * size, "sentence": list(range(size)), "id": [run.tree["id"]] * size}
             tables.append(pa.table(columns, schema=SENTENCE_SCHEMA))
     table = pa.concat_tables(tables)
     with files.replacing(path) as temporary, pq.ParquetWriter(temporary, SENTENCE_SCHEMA, **SENTENCE_PAGES) as writer:

@@ -52,8 +52,8 @@ class Project:
         Raises:
             Exception: W&B cannot be reached, or refuses: it never takes the id of a run again that was deleted.
         """
-        own = view.label["id"]
-        name, state, digest = self.runs.get(own, (own, "", None))
+        identity = view.label["id"]
+        name, state, digest = self.runs.get(identity, (identity, "", None))
         if (state, digest) == ("failed" if view.failed else "finished", view.sha256):
             return "complete"
         label = view.label | {"id": name, "project": self.name, "entity": self.entity}

@@ -141,18 +141,18 @@ def mode(watch: Callable[[str], object] = print) -> str:
     Raises:
         Exception: the environment asks for what W&B refuses, or for online without a key.
     """
-    asked = os.environ.get("WANDB_MODE")
-    if asked == "disabled":
+    mode_name = os.environ.get("WANDB_MODE")
+    if mode_name == "disabled":
         return "disabled"
     if not installed():
-        if asked:
+        if mode_name:
             watch("W&B: not installed, so the run is not tracked. " + INSTALL.format("wandb"))
         return "disabled"
-    if asked not in (None, "online"):
-        return asked
+    if mode_name not in (None, "online"):
+        return mode_name
     if account.signed_in():
         return "online"
-    if asked:  # the client would ask for a key at the terminal
+    if mode_name:  # the client would ask for a key at the terminal
         raise ValueError("no key; call `wandb login`, or set WANDB_API_KEY")
     return "offline"
 
@@ -167,8 +167,8 @@ def online() -> Iterator[None]:
     import wandb
 
     try:
-        if (found := mode()) != "online":
-            raise InputError(f"W&B: expected an account, got mode {found}. Unset WANDB_MODE, or call `wandb login`.")
+        if (state := mode()) != "online":
+            raise InputError(f"W&B: expected an account, got mode {state}. Unset WANDB_MODE, or call `wandb login`.")
         with suppress(HTTPError):  # an answer; the client itself would try for minutes
             urlopen(str(wandb.setup().settings.base_url), timeout=ANSWER).close()
         yield
@@ -182,15 +182,15 @@ def preemptible() -> bool:
     W&B's Stop button, hyperband and the end of an agent stop a run for good. So an agent's run is queued again only if
     STUDY_PREEMPTIBLE=1, and another run also in a job of SLURM or Ray.
     """
-    if (asked := os.environ.get(PREEMPTIBLE)) is not None:
-        return asked == "1"
+    if (setting := os.environ.get(PREEMPTIBLE)) is not None:
+        return setting == "1"
     return "WANDB_SWEEP_ID" not in os.environ and any(name in os.environ for name in CLUSTERS)
 
 
 def installed() -> bool:
     """Return True if W&B is installed. Its folder of local runs, beside which this may run, is no package."""
-    found = importlib.util.find_spec("wandb")
-    return found is not None and found.origin is not None
+    spec = importlib.util.find_spec("wandb")
+    return spec is not None and spec.origin is not None
 
 
 def of_the_server(problem: Exception) -> bool:
@@ -200,8 +200,8 @@ def of_the_server(problem: Exception) -> bool:
     """
     from wandb.errors import CommError
 
-    own = any(words in str(problem) for words in ("HTTP 409", "not found"))
-    return isinstance(problem, CommError | ConnectionError | TimeoutError) and not own
+    of_run = any(words in str(problem) for words in ("HTTP 409", "not found"))
+    return isinstance(problem, CommError | ConnectionError | TimeoutError) and not of_run
 
 
 def cause(problem: Exception) -> str:
@@ -211,15 +211,15 @@ def cause(problem: Exception) -> str:
 
 def _given(own: dict[str, Any], tracking: Tracking) -> dict[str, Any]:
     """Return a label with the user's variables and fields over it; WANDB_NAME names no run of a sweep."""
-    given = os.environ.get
-    name = None if "WANDB_SWEEP_ID" in os.environ else given("WANDB_NAME")
+    variable = os.environ.get
+    name = None if "WANDB_SWEEP_ID" in os.environ else variable("WANDB_NAME")
     return own | {
-        "id": given("WANDB_RUN_ID") or own["id"],
+        "id": variable("WANDB_RUN_ID") or own["id"],
         "name": fitted(name or own["name"], LONGEST),
-        "group": fitted(given("WANDB_RUN_GROUP") or tracking.group or own["group"] or "", LONGEST) or None,
-        "tags": [*tracking.tags, *given("WANDB_TAGS", "").split(","), *own["tags"]],
-        "project": given("WANDB_PROJECT") or tracking.project,
-        "entity": given("WANDB_ENTITY") or tracking.entity,
+        "group": fitted(variable("WANDB_RUN_GROUP") or tracking.group or own["group"] or "", LONGEST) or None,
+        "tags": [*tracking.tags, *variable("WANDB_TAGS", "").split(","), *own["tags"]],
+        "project": variable("WANDB_PROJECT") or tracking.project,
+        "entity": variable("WANDB_ENTITY") or tracking.entity,
     }
 
 
@@ -364,11 +364,11 @@ def forget() -> None:
 
 def inapplicable(overrides: dict[str, Any], reason: str, folder: Path) -> None:
     """Log a cell that the configuration rejects: a sweep's server counts it as done, and a reader sees why."""
-    own: dict[str, Any] = dict.fromkeys(("id", "name", "job_type"), "inapplicable") | {"group": None}
-    own |= {"tags": ["inapplicable"], "config": overrides}
+    settings: dict[str, Any] = dict.fromkeys(("id", "name", "job_type"), "inapplicable") | {"group": None}
+    settings |= {"tags": ["inapplicable"], "config": overrides}
     try:
-        if (found := mode()) != "disabled":
-            run = begin(_given(own, Tracking()), folder, found)
+        if (state := mode()) != "disabled":
+            run = begin(_given(settings, Tracking()), folder, state)
             run.summary.update({"status": "inapplicable", "reason": reason})
             run.finish(exit_code=0)
     except Exception as problem:

@@ -99,11 +99,11 @@ class View:
 
     def end(self) -> Point:
         """Return a last point, one step after the others: translations, and the attention map of the tested model."""
-        found: dict[str, Any] = {"step": self.last}
+        values: dict[str, Any] = {"step": self.last}
         if rows := translations(self.record, self.read):
-            found["test/translations"] = rows
-        shown = json.loads(self.read("attention.json") or b"null")
-        return self.last + 1, found | ({"test/map": shown} if shown else {})
+            values["test/translations"] = rows
+        attention = json.loads(self.read("attention.json") or b"null")
+        return self.last + 1, values | ({"test/map": attention} if attention else {})
 
     def time(self, step: int) -> dict[str, float]:
         """Return the time of a step as W&B names it. Steps are taken as equally long; empty if no time is known."""
@@ -137,9 +137,9 @@ def view_of(store: Store, identity: str, place: Place | None = None) -> View:
         return store.model(identity) if name == MODEL else store.content(identity, name)
 
     record = store.record(identity)
-    shown = points(read, record.history, record.diagnostics.get("gradients", {}))
-    own = label(record.id, record.config, place or place_of(store.folder, identity))
-    return View(own, shown, results(record), record, read)
+    series = points(read, record.history, record.diagnostics.get("gradients", {}))
+    labels = label(record.id, record.config, place or place_of(store.folder, identity))
+    return View(labels, series, results(record), record, read)
 
 
 def label(identity: str, config: Mapping[str, Any], place: Place) -> dict[str, Any]:
@@ -152,9 +152,9 @@ def label(identity: str, config: Mapping[str, Any], place: Place) -> dict[str, A
     """
     question = (config.get("pruning") or {}).get("question")
     fields = changed(config)
-    own = [name for name in fields if name != "seed" and name not in MAIN]
-    own.sort(key=lambda name: not name.startswith("model."))  # the end of a long name is cut
-    named = (place.facet, place.arm) if place.sweep else tuple(in_words([*MAIN, *own], config))
+    varied = [name for name in fields if name != "seed" and name not in MAIN]
+    varied.sort(key=lambda name: not name.startswith("model."))  # the end of a long name is cut
+    named = (place.facet, place.arm) if place.sweep else tuple(in_words([*MAIN, *varied], config))
     words, arm = " · ".join(filter(None, named)), identity.rpartition("-s")[0].rpartition("-")[2]
     # A short name of the arm, by which W&B can group: `key-width-512-unscaled-c61874e4`.
     plain = re.sub(r"[^\w.]+", "-", fitted(words.lower().replace("√", "sqrt"), SLUG)).strip("-")
@@ -221,8 +221,8 @@ def points(
     """
     maps = dict(files.json_lines(read(MAPS)))
     validations = files.json_lines(read("history.jsonl")) or [(point["step"], point) for point in history]
-    found = [(step, validation(step, point, gradients or {}, maps.get(step))) for step, point in validations]
-    return sorted([*files.json_lines(read("training.jsonl")), *found], key=itemgetter(0))
+    validated = [(step, validation(step, point, gradients or {}, maps.get(step))) for step, point in validations]
+    return sorted([*files.json_lines(read("training.jsonl")), *validated], key=itemgetter(0))
 
 
 def validation(
@@ -233,12 +233,12 @@ def validation(
     `train/…` and `valid/…`, the means of a site as `attention/SITE/NAME`, and of `gradients` those found at the point's
     step as `attention/gradients/NAME`.
     """
-    found: dict[str, Any] = {RENAMED[name]: value for name, value in point.items() if name in RENAMED}
-    found = {name: value for name, value in found.items() if value is not None} | _attention(point)
+    values: dict[str, Any] = {RENAMED[name]: value for name, value in point.items() if name in RENAMED}
+    values = {name: value for name, value in values.items() if value is not None} | _attention(point)
     for traced in gradients.values():
         if traced["step"] == step:
-            found |= {f"attention/gradients/{name}": v for name, v in traced.items() if isinstance(v, float)}
-    return found | ({"attention/map": {**shown, "aer": found.get("attention/aer")}} if shown else {})
+            values |= {f"attention/gradients/{name}": v for name, v in traced.items() if isinstance(v, float)}
+    return values | ({"attention/map": {**shown, "aer": values.get("attention/aer")}} if shown else {})
 
 
 def _attention(point: Mapping[str, Any]) -> dict[str, float]:
@@ -248,18 +248,18 @@ def _attention(point: Mapping[str, Any]) -> dict[str, float]:
 
 def results(record: Record) -> dict[str, Any]:
     """Return the summary of a run: its status, the tested step, scores and attention of that step, costs, origin."""
-    found: dict[str, Any] = {"status": record.status, "error": record.error}
+    values: dict[str, Any] = {"status": record.status, "error": record.error}
     if record.selection is not None:
-        found["tested_step"] = record.selection.step
+        values["tested_step"] = record.selection.step
         for point in record.history:
             if point["step"] == record.selection.step:
-                found |= _attention(point)
-    found |= {f"{score.split}/{score.metric}": score.value for score in record.scores if score.subset is None}
+                values |= _attention(point)
+    values |= {f"{score.split}/{score.metric}": score.value for score in record.scores if score.subset is None}
     for section in (record.model, record.resources):
-        found |= {f"cost/{name}": value for name, value in (section.model_dump() if section else {}).items()}
+        values |= {f"cost/{name}": value for name, value in (section.model_dump() if section else {}).items()}
     for name in ("git_commit", "git_dirty", "device", "started_utc"):
-        found[name] = getattr(record.provenance, name, None)
-    return {name: value for name, value in found.items() if value is not None}
+        values[name] = getattr(record.provenance, name, None)
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def translations(record: Record, read: Read) -> list[list[Any]]:

@@ -24,9 +24,9 @@ Item = TypeVar("Item")
 
 def fill(plan: Plan, words: Lexicon, draw: Draw) -> bool:
     """Draw all words of a plan. Return False if every draw of nouns left an inverted order ambiguous."""
-    found = [list(clauses(unit)) for unit in plan.units]
+    filled = [list(clauses(unit)) for unit in plan.units]
     noun_phrases = [list(mentions(unit)) for unit in plan.units]
-    for unit in found:
+    for unit in filled:
         _predicates(unit, words, draw)
     if plan.pronoun:
         antecedent = _antecedent(plan.pronoun)
@@ -35,7 +35,7 @@ def fill(plan: Plan, words: Lexicon, draw: Draw) -> bool:
         _modifiers(mention, words, draw)
     for _ in range(TRIES):
         _nouns(plan, noun_phrases, words, draw)
-        if all(map(_plain, chain(*found))):
+        if all(map(_plain, chain(*filled))):
             return True
     return False
 
@@ -95,8 +95,8 @@ def _modifiers(mention: Mention, words: Lexicon, draw: Draw) -> None:
     choice = _determiners(words, slot == "object" and clause.frame.negated, clause.frame.negated or phrase.referent)
     phrase.determiner = draw.one(choice) if draw.chance(0.6) else choice[0]
     if phrase.attributive:
-        known = {clause.predicate} if clause.predicate else set()
-        phrase.adjective = _fresh(words.adjectives, known, draw)
+        taken = {clause.predicate} if clause.predicate else set()
+        phrase.adjective = _fresh(words.adjectives, taken, draw)
     free = slot != "place" and not phrase.referent and phrase.antecedent is None and phrase.determiner.en_plural
     phrase.plural = bool(free) and draw.chance(PLURAL)
 

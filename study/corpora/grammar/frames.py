@@ -63,17 +63,17 @@ def _use(frame: Frame, kind: Kind) -> Use:
 
 @cache
 def _inventory(kind: Kind) -> dict[Use, dict[int, dict[bool, list[Frame]]]]:
-    found: dict[Use, dict[int, dict[bool, list[Frame]]]] = {}
+    frames_of: dict[Use, dict[int, dict[bool, list[Frame]]]] = {}
     for frame in _candidates(kind):
         words = length(frame, kind)
         if words <= LONGEST[kind] and _well_formed(frame, kind):
-            groups = found.setdefault(_use(frame, kind), {}).setdefault(words, {})
+            groups = frames_of.setdefault(_use(frame, kind), {}).setdefault(words, {})
             groups.setdefault(frame.valency == "transitive", []).append(frame)
-    return found
+    return frames_of
 
 
 @cache
 def frames(use: Use) -> dict[int, list[list[Frame]]]:
     """Return the frames for a use, by length, those with and without an object apart, so that both are drawn alike."""
-    found = _inventory(use.kind).get(use, {})
-    return {words: list(found[words].values()) for words in sorted(found)}
+    frames_of = _inventory(use.kind).get(use, {})
+    return {words: list(frames_of[words].values()) for words in sorted(frames_of)}

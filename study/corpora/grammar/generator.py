@@ -94,12 +94,12 @@ def generate(data: Grammar) -> Corpus:
 
     The splits besides `train` do not depend on `train_pairs`, and a smaller `train` is the beginning of a larger one.
     """
-    other = data.test_pairs // 2
-    halves = list(islice(_halves(data), other // 2 * 2))
+    half = data.test_pairs // 2
+    halves = list(islice(_halves(data), half // 2 * 2))
     splits = {
         **_pools(data),
-        "long": list(islice(_distinct(data, "long", LONG), other)),
-        "deep": list(islice(_distinct(data, "deep", DEEP), other)),
+        "long": list(islice(_distinct(data, "long", LONG), half)),
+        "deep": list(islice(_distinct(data, "deep", DEEP), half)),
         "pronoun": [pair for pair, _ in halves],
     }
     return Corpus(

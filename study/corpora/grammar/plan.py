@@ -105,8 +105,8 @@ def _clause(kind: Literal["main", "subordinate", "relative"], frame: Frame, head
 def _hosts(clause: Clause) -> list[Phrase]:
     """Noun phrases that can still take a relative clause."""
     sizes = (("subject", clause.frame.subject), ("object", clause.frame.object), ("place", clause.frame.place))
-    found = [clause.phrase(slot) for slot, words in sizes if words > 1]
-    return [phrase for phrase in found if phrase and not phrase.relative]
+    hosts = [clause.phrase(slot) for slot, words in sizes if words > 1]
+    return [phrase for phrase in hosts if phrase and not phrase.relative]
 
 
 def _subordinate(part: Part, frame: Frame, host: Clause, lexicon: Lexicon, draw: Draw) -> Clause:
@@ -139,16 +139,16 @@ def _allows(conjunction: Conjunction, host: Frame, inner: Frame) -> bool:
 
 def _with_pronoun(units: list[Clause], coordinators: list[str], neutral: bool, draw: Draw) -> Plan | None:
     """Tie the pronoun to an antecedent that has at least one other noun between them."""
-    found = [mention for unit in units for mention in mentions(unit)]
-    at = next(i for i, mention in enumerate(found) if _words(mention) == 1)
-    pronoun = found[at]
+    antecedents = [mention for unit in units for mention in mentions(unit)]
+    at = next(i for i, mention in enumerate(antecedents) if _words(mention) == 1)
+    pronoun = antecedents[at]
     if neutral and not _takes_things(pronoun):
         return None
     candidates = [
-        m for m in found[: max(0, at - 1)] if m.clause is not pronoun.clause and m.phrase not in pronoun.heads
+        m for m in antecedents[: max(0, at - 1)] if m.clause is not pronoun.clause and m.phrase not in pronoun.heads
     ]
     host = next((unit for unit in units if unit.before is pronoun.clause), None)
-    candidates += [m for m in found[at + 2 :] if host and m.clause is host and m.slot == "subject"]  # cataphora
+    candidates += [m for m in antecedents[at + 2 :] if host and m.clause is host and m.slot == "subject"]  # cataphora
     candidates = [m for m in candidates if _takes_things(m) or not neutral]
     if not candidates:
         return None

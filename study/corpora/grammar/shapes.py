@@ -98,11 +98,11 @@ def _fits(words: int, uses: tuple[Use, ...]) -> bool:
 
 def shares(words: int, ranges: list[tuple[int, int]], draw: Draw) -> list[int]:
     """Words for each part: everyone the least first, then one at a time to a part that has room."""
-    found = [least for least, _ in ranges]
+    sizes = [least for least, _ in ranges]
     room = [i for i, (least, most) in enumerate(ranges) if least < most]
-    for _ in range(words - sum(found)):
+    for _ in range(words - sum(sizes)):
         i = draw.one(room)
-        found[i] += 1
-        if found[i] == ranges[i][1]:
+        sizes[i] += 1
+        if sizes[i] == ranges[i][1]:
             room.remove(i)
-    return found
+    return sizes

@@ -19,9 +19,9 @@ _COORDINATORS = {"und": "and", "aber": "but"}
 
 def sentence(units: Iterable[Clause], coordinators: Iterable[str] = ()) -> Span:
     """Return a sentence of one or more coordinated main clauses."""
-    first, *others = units
+    first, *rest = units
     spans = [clause(first)]
-    for coordinator, unit in zip(coordinators, others, strict=True):
+    for coordinator, unit in zip(coordinators, rest, strict=True):
         comma = word(",", ",") if coordinator == "aber" else Span([], [Target(",")])
         spans += [comma, word(coordinator, _COORDINATORS[coordinator]), clause(unit)]
     return joined([*spans, word(".", ".")])

@@ -243,7 +243,7 @@ def _discordant(draw: Draw, nodes: int, count: int) -> list[tuple[int, ...]]:
     rows = [list(range(nodes))]
     while len(rows) <= count:
         row = shuffled(draw, nodes)
-        if all(a != b for other in rows for a, b in zip(row, other, strict=True)):
+        if all(a != b for earlier in rows for a, b in zip(row, earlier, strict=True)):
             rows.append(row)
     return list(zip(*rows[1:], strict=True))
 
@@ -254,9 +254,9 @@ def lookup(data: Graph | MultiLookup, draw: Draw) -> Pair:
     nodes, names = shuffled(draw, data.nodes), named(data)
     labels = [draw.below(data.labels) for _ in nodes]
     place = {node: s for s, node in enumerate(nodes)}
-    looks = [[place[other] for other in names[node]] for node in nodes]
-    own = isinstance(data, MultiLookup)
-    answers = ("".join(str(labels[s]) for s in (*[t] * own, *row)) for t, row in enumerate(looks))
+    looks = [[place[neighbour] for neighbour in names[node]] for node in nodes]
+    several = isinstance(data, MultiLookup)
+    answers = ("".join(str(labels[s]) for s in (*[t] * several, *row)) for t, row in enumerate(looks))
     return Pair(
         " ".join(f"{LETTERS[node]}{label}" for node, label in zip(nodes, labels, strict=True)),
         " ".join(answer or NOBODY for answer in answers),
