@@ -274,5 +274,5 @@ def _opened(path: Path, below: Path | None) -> BinaryIO:
         parts = path.relative_to(below).parts
         if ".." in parts or any(below.joinpath(*parts[: n + 1]).is_symlink() for n in range(len(parts))):
             raise InputError(f"{path}: expected a file below {below}, got a link. Replace it by what it names.")
-    extra = os.O_NOFOLLOW * (below is not None)
+    extra = 0 if below is None else os.O_NOFOLLOW
     return open(path, "rb", opener=lambda name, flags: os.open(name, flags | extra))

@@ -58,6 +58,7 @@ def alike(text: str) -> str:
 def remarks(texts: Sequence[str]) -> list[str]:
     """Return how many of the texts have each kind of what is not seen, and the length of the longest if it is long."""
     counts = {kind: sum(bool(has(text)) for text in texts) for kind, has in UNSEEN.items()}
-    longest = max(map(len, texts), default=0)
-    long = [f"the longest has {longest:,} characters"] * (longest > LONG)
-    return [f"{kind}: {count}" for kind, count in counts.items() if count] + long
+    lines = [f"{kind}: {count}" for kind, count in counts.items() if count]
+    if (longest := max(map(len, texts), default=0)) > LONG:
+        lines.append(f"the longest has {longest:,} characters")
+    return lines

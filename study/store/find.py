@@ -88,7 +88,7 @@ def _of_sweep(run: str, runs: Path) -> str | None:
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join([*names[:LISTED], *["…"] * (len(names) > LISTED)])
+    return ", ".join(names if len(names) <= LISTED else [*names[:LISTED], "…"])
 
 
 def model_of(store: Store, identity: str) -> bytes:

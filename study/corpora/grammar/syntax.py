@@ -68,7 +68,8 @@ def _english_order(tree: Clause) -> list[str]:
     complement = ["object", "particle"] if split else ["particle", "object"]
     front = [tree.front] if tree.front in ("adverb", "place") and tree.kind == "main" and not tree.before else []
     early = tree.adverb is not None and tree.adverb.early
-    rest = ["subject", *["adverb"] * early, "verb", *complement, "predicate", "place", *["adverb"] * (not early)]
+    rest = ["subject", "verb", *complement, "predicate", "place"]
+    rest.insert(1 if early else len(rest), "adverb")
     gap = tree.frame.gap
     middle = [name for name in rest if name not in front and name != gap]
     return ["before", "conjunction", "relative", *front, *middle, "after"]

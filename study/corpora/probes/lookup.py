@@ -255,8 +255,9 @@ def lookup(data: Graph | MultiLookup, draw: Draw) -> Pair:
     labels = [draw.below(data.labels) for _ in nodes]
     place = {node: s for s, node in enumerate(nodes)}
     looks = [[place[neighbour] for neighbour in names[node]] for node in nodes]
-    several = isinstance(data, MultiLookup)
-    answers = ("".join(str(labels[s]) for s in (*[t] * several, *row)) for t, row in enumerate(looks))
+    answers = ["".join(str(labels[s]) for s in row) for row in looks]
+    if isinstance(data, MultiLookup):  # a node's answer begins with its own label
+        answers = [f"{label}{answer}" for label, answer in zip(labels, answers, strict=True)]
     return Pair(
         " ".join(f"{LETTERS[node]}{label}" for node, label in zip(nodes, labels, strict=True)),
         " ".join(answer or NOBODY for answer in answers),
