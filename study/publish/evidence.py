@@ -47,7 +47,7 @@ def examine_all(store: Store, ids: Sequence[str]) -> Iterator[tuple[list[str], b
     cores, _, memory = processor()
     count = min(cores, int(memory // PER_RUN), len(ids))
     if count < 2 or len(ids) < SHARED:
-        yield from (_examined(store, one) for one in ids)
+        yield from (_examined(store, identity) for identity in ids)
         return
     with ProcessPoolExecutor(count, get_context("spawn"), _begin) as pool:
         try:
@@ -147,14 +147,14 @@ def _facts(store: Store, identity: str) -> Iterator[Fact]:
         store.attention(identity)
         if store.content(identity, VALIDATIONS) is not None:
             store.learning(identity)
-    corpus, named = corpus_of(record), hypothesis_files(record)
-    if record.status == "finished" and not named:
+    corpus, scores_of = corpus_of(record), hypothesis_files(record)
+    if record.status == "finished" and not scores_of:
         yield "scores", "translations, to score them again", "none"
-    if named and corpus is None and not store.published:
+    if scores_of and corpus is None and not store.published:
         yield "scores", "references, to score it again", "none (STUDY_MULTI30K or STUDY_FILES names them)"
-    for name, digest in corpus.files.items() if corpus and named else ():
+    for name, digest in corpus.files.items() if corpus and scores_of else ():
         yield f"data.files.{name}", digest, record.data and record.data.files.get(name)
-    for name, scores in named.items():
+    for name, scores in scores_of.items():
         split, content = scores[0].split, store.content(identity, name)
         yield f"scores.{split}.hypotheses", {f"{score.split}{HYPOTHESES}" for score in scores}, {name}
         digests = {score.hypotheses_sha256 for score in scores}
@@ -172,18 +172,20 @@ def _facts(store: Store, identity: str) -> Iterator[Fact]:
 
 def _tabled(store: Store, identity: str) -> Iterator[Fact]:
     """Yield the scores and the validations of a record, and what the tables have of them."""
-    tree, told = store.tree(identity), "those of the record"
+    tree, expected = store.tree(identity), "those of the record"
     stored = [row for row in store.score_rows(identity) if not row["added"]]
-    yield "table of scores", told, told if stored == score_rows(tree) else "others"
+    yield "table of scores", expected, expected if stored == score_rows(tree) else "others"
     points = [row for row in store.curve_rows(identity) if not row["name"].startswith(CURVE_PREFIX)]
-    yield "table of curves", told, told if points == list(curve_rows(tree)) else "others"
+    yield "table of curves", expected, expected if points == list(curve_rows(tree)) else "others"
 
 
 def _rescored(store: Store, identity: str, split: str, corpus: Corpus, data: Data) -> Iterator[Fact]:
     """Yield the scores and the counts that the translations of a split give."""
     lines, pairs = store.hypotheses(identity, split), corpus.splits[split]
-    made = scoring.score_split(lines, pairs, split, data.in_subsets(split, pairs))
-    theirs = {(one.metric, one.subset): (records.rounded(one.value), one.n, one.signature) for one in made}
+    scores = scoring.score_split(lines, pairs, split, data.in_subsets(split, pairs))
+    theirs = {
+        (score.metric, score.subset): (records.rounded(score.value), score.n, score.signature) for score in scores
+    }
     rows = [row for row in store.score_rows(identity) if row["split"] == split and row["hypotheses"]]
     ours = {(row["metric"], row["subset"]): (row["value"], row["n"], row["signature"]) for row in rows}
     for key in {**ours, **theirs}:
@@ -200,12 +202,12 @@ def _means(
         (row["metric"], row["subset"]): row["value"] for row in store.score_rows(identity) if row["split"] == split
     }
     mean = scoring.nll.of(scoring.nll.table(values))
-    made = [Score(split=split, metric="nll", value=mean, n=len(values))]
+    scores = [Score(split=split, metric="nll", value=mean, n=len(values))]
     if corpus is not None and split in corpus.splits:
-        made += scoring.score_nll(values, corpus.splits[split], split, data.in_subsets(split, corpus.splits[split]))
-    for one in made:
-        name = ".".join(filter(None, ("scores", split, one.metric, one.subset)))
-        yield name, one.value, theirs.get((one.metric, one.subset))
+        scores += scoring.score_nll(values, corpus.splits[split], split, data.in_subsets(split, corpus.splits[split]))
+    for score in scores:
+        name = ".".join(filter(None, ("scores", split, score.metric, score.subset)))
+        yield name, score.value, theirs.get((score.metric, score.subset))
 
 
 def _summed(record: Record, split: str, stored: Sequence[tuple[int, ...]]) -> Iterator[Fact]:
@@ -223,8 +225,8 @@ def _equations(record: Record, pruned: bool) -> Iterator[Fact]:
     - The validation loss at the selected step is the logarithm of the perplexity on validation (not after a pruning).
     - The value that chose the step is the largest BLEU of the history.
     """
-    scores = {(one.split, one.metric): one for one in record.scores if one.subset is None}
-    logs = {split: log(one.value) for (split, name), one in scores.items() if name == "perplexity" and one.value}
+    scores = {(score.split, score.metric): score for score in record.scores if score.subset is None}
+    logs = {split: log(score.value) for (split, name), score in scores.items() if name == "perplexity" and score.value}
     for split, value in logs.items():
         nll, tokens = scores.get((split, "nll")), scores[split, "perplexity"].n
         if nll and nll.value is not None:
@@ -235,9 +237,9 @@ def _equations(record: Record, pruned: bool) -> Iterator[Fact]:
     at = next((point for point in record.history if point.get("step") == chosen.step), {})
     yield "history.valid_loss", logs.get("valid"), at.get("valid_loss")
     if chosen.rule == "best_valid_bleu":
-        known = [point["valid_bleu"] for point in record.history if point.get("valid_bleu") is not None]
+        bleus = [point["valid_bleu"] for point in record.history if point.get("valid_bleu") is not None]
         yield "selection.value", at.get("valid_bleu"), chosen.value
-        yield "selection.value", max(known, default=None), chosen.value
+        yield "selection.value", max(bleus, default=None), chosen.value
 
 
 def _apart(found: Iterator[Fact]) -> Iterator[Fact]:
@@ -249,11 +251,11 @@ def _apart(found: Iterator[Fact]) -> Iterator[Fact]:
 
 def hypothesis_files(record: Record) -> dict[str, list[Score]]:
     """Return the name of each file of translations that the record names ↦ the scores that it gives."""
-    found: dict[str, list[Score]] = {}
+    scores_of: dict[str, list[Score]] = {}
     for score in record.scores:
         if score.hypotheses is not None:
-            found.setdefault(score.hypotheses, []).append(score)
-    return found
+            scores_of.setdefault(score.hypotheses, []).append(score)
+    return scores_of
 
 
 def corpus_of(record: Record) -> Corpus | None:

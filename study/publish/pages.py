@@ -78,8 +78,8 @@ def entries() -> dict[str, dict[str, Any]]:
     """Read `docs/numbers.yaml`."""
     import yaml
 
-    found: dict[str, dict[str, Any]] = yaml.safe_load(NUMBERS.read_text(encoding="utf-8"))
-    return found
+    numbers: dict[str, dict[str, Any]] = yaml.safe_load(NUMBERS.read_text(encoding="utf-8"))
+    return numbers
 
 
 def value(results: Results, name: str, near: str = "", document: str = "README.md") -> str:
@@ -108,7 +108,7 @@ def value(results: Results, name: str, near: str = "", document: str = "README.m
         plus = entry["plus"] if column in ("difference", "low", "high") else 0
         values[str(column)] = cell + plus if plus else cell
     try:
-        shown = str(entry["show"].format(**values)).replace("-", "−")
+        text = str(entry["show"].format(**values)).replace("-", "−")
     except KeyError:
         raise InputError(
             f"docs/numbers.yaml: {key}: expected one row of {stem}.csv, got {len(frame)}. Correct the row."
@@ -116,27 +116,29 @@ def value(results: Results, name: str, near: str = "", document: str = "README.m
     for word, rule in entry["words"].items():
         if word not in near or pd.DataFrame([values]).query(rule, engine="python").empty:
             raise InputError(
-                f'{document}: "{word}": expected these words beside {shown}, and {rule} in {stem}.csv. '
+                f'{document}: "{word}": expected these words beside {text}, and {rule} in {stem}.csv. '
                 "Correct the sentence, and docs/numbers.yaml."
             )
-    return shown
+    return text
 
 
 def quickstart(results: Results) -> str:
     """Return the first facet of the quickstart's table, and the other one folded."""
     import pandas as pd
 
-    shown = []
+    tables: dict[str, str] = {}
     for facet, rows in groupby(table(results, "quickstart"), lambda row: row["facet"]):
-        cells = [(row, sweep_cells(row, "test/exact")) for row in rows]
-        texts = [
-            {"arm": arm_words(row["arm"]), "runs": row["n"], "BLEU": cell["test/bleu"]}
-            | {"exact match, %": cell["test/exact"], "difference": cell["difference"] if row["difference"] else ""}
-            for row, cell in cells
-        ]
-        shown.append((arm_words(facet), markdown(pd.DataFrame(texts), list(texts[0])[1:])))
-    (first, one), (second, other) = shown
-    return f"*{first}*\n\n{one}\n\n<details><summary>{second}</summary>\n\n{other}\n\n</details>"
+        lines = []
+        for row in rows:
+            cells = sweep_cells(row, "test/exact")
+            line = {"arm": arm_words(row["arm"]), "runs": row["n"], "BLEU": cells["test/bleu"]}
+            line |= {"exact match, %": cells["test/exact"], "difference": ""}
+            if row["difference"]:
+                line["difference"] = cells["difference"]
+            lines.append(line)
+        tables[arm_words(facet)] = markdown(pd.DataFrame(lines), list(lines[0])[1:])
+    first, second = tables
+    return f"*{first}*\n\n{tables[first]}\n\n<details><summary>{second}</summary>\n\n{tables[second]}\n\n</details>"
 
 
 def tiers(results: Results, runs: pd.DataFrame) -> dict[str, str]:
@@ -150,11 +152,12 @@ def tiers(results: Results, runs: pd.DataFrame) -> dict[str, str]:
         return "quickstart" if "quickstart" in sweeps else "embedded" if embedded & set(sweeps) else "further"
 
     names = [tier(*pair) for pair in zip(runs["data.name"], runs["sweeps"], strict=True)]
-    found: dict[str, str] = {}
-    for name, some in runs.groupby(names):
-        found |= {f"tier {name} runs": str(len(some)), f"tier {name} hours": f"{some['wall_seconds'].sum() / 3600:.1f}"}
-        found[f"tier {name} on"] = ", ".join(sorted(some["device"].dropna().unique()))
-    return found
+    numbers: dict[str, str] = {}
+    for name, group in runs.groupby(names):
+        numbers[f"tier {name} runs"] = str(len(group))
+        numbers[f"tier {name} hours"] = f"{group['wall_seconds'].sum() / 3600:.1f}"
+        numbers[f"tier {name} on"] = ", ".join(sorted(group["device"].dropna().unique()))
+    return numbers
 
 
 def published(results: Results, runs: pd.DataFrame) -> str:
@@ -164,10 +167,12 @@ def published(results: Results, runs: pd.DataFrame) -> str:
     by_sweep = runs.explode("sweeps").groupby("sweeps")
     rows = []
     for name in sorted(results.manifests):
-        declared, some = sum(int(row["declared"]) for row in table(results, name)), by_sweep.get_group(name)
-        states = {state: str((some["status"] == state).sum()) for state in ("finished", "diverged", "failed")}
-        rows.append({"sweep": f"[{name}](tables/{name}.md)", "declared": str(declared)} | states)
-        rows[-1] |= {"missing": str(declared - len(some)), "hours": f"{some['wall_seconds'].sum() / 3600:.2f}"}
+        declared, group = sum(int(row["declared"]) for row in table(results, name)), by_sweep.get_group(name)
+        row = {"sweep": f"[{name}](tables/{name}.md)", "declared": str(declared)}
+        for state in ("finished", "diverged", "failed"):
+            row[state] = str((group["status"] == state).sum())
+        row |= {"missing": str(declared - len(group)), "hours": f"{group['wall_seconds'].sum() / 3600:.2f}"}
+        rows.append(row)
     return markdown(pd.DataFrame(rows), list(rows[0])[1:])
 
 
@@ -176,13 +181,13 @@ def claims(results: Results) -> str:
     from jinja2 import Environment, FileSystemLoader
 
     rows: list[dict[str, Any]] = [dict(row, cells=evidence(row)) for row in table(results, "contrasts")]
-    found = []
-    for claim, told in zip(schema.read(schema.HERE).claims, table(results, "summary"), strict=True):
-        own = [row for row in rows if row["id"] == told["id"] and row["decides"] == "True"]
+    lines = []
+    for claim, summary in zip(schema.read(schema.HERE).claims, table(results, "summary"), strict=True):
+        deciding = [row for row in rows if row["id"] == summary["id"] and row["decides"] == "True"]
         sweeps = [name for name in dict.fromkeys(q.sweep for q in claim.questions) if name in results.manifests]
-        found.append({"claim": claim, "told": told, "rows": own, "sweeps": sweeps})
+        lines.append({"claim": claim, "told": summary, "rows": deciding, "sweeps": sweeps})
     environment = Environment(loader=FileSystemLoader(Path(__file__).with_name("templates")), trim_blocks=True)
     others = table(results, "multiverse")
     changes = [name for name in others[0] if name not in MULTIVERSE]
-    page = environment.get_template("verdicts.md.j2").render(claims=found, others=others, changes=changes)
+    page = environment.get_template("verdicts.md.j2").render(claims=lines, others=others, changes=changes)
     return re.sub(r"\n{3,}", "\n\n", page)

@@ -55,11 +55,11 @@ def table(results: Results, stem: str) -> list[dict[str, str]]:
 
 def numbers(row: Mapping[str, str]) -> dict[str, Any]:
     """Return the cells of a row, numbers as numbers; None where a cell is empty."""
-    found: dict[str, Any] = dict(row)
+    values: dict[str, Any] = dict(row)
     for name, text in row.items():
         with suppress(ValueError):
-            found[name] = float(text) if text else None
-    return found
+            values[name] = float(text) if text else None
+    return values
 
 
 def evidence(row: Mapping[str, str]) -> dict[str, str]:
@@ -69,12 +69,12 @@ def evidence(row: Mapping[str, str]) -> dict[str, str]:
 
 def sweep_cells(row: Mapping[str, str], metric: str) -> dict[str, str]:
     """Return the printed cells of a row of a sweep's table."""
-    known, digits = numbers(row), decimals(metric)
-    cells = {"arm": arm_words(row["arm"]), "interval": interval(known.get("low"), known.get("high"), digits)}
-    cells["entropy"] = number(known.get("entropy"), 2)
-    cells["difference"] = number(known.get("difference"), digits, True)
+    values, digits = numbers(row), decimals(metric)
+    cells = {"arm": arm_words(row["arm"]), "interval": interval(values.get("low"), values.get("high"), digits)}
+    cells["entropy"] = number(values.get("entropy"), 2)
+    cells["difference"] = number(values.get("difference"), digits, True)
     for key in (key.removesuffix(" mean") for key in row if key.endswith(" mean")):
-        cells[key] = mean_sd(known[f"{key} mean"], known.get(f"{key} sd"), decimals(key))
+        cells[key] = mean_sd(values[f"{key} mean"], values.get(f"{key} sd"), decimals(key))
     return cells
 
 
@@ -93,8 +93,8 @@ def _tables(results: Results, runs: Runs) -> Iterator[tuple[str, list[dict[str, 
     further: list[dict[str, Any]] = []
     for name, score in FURTHER.items():
         frame = runs.declared(runs.spec(str(results.file(name))), [score])
-        for (facet, arm), own in frame.groupby(["facet", "arm"], sort=False)[score]:
-            cells = {score: mean_sd(own.mean(), own.std(), decimals(score))} if own.notna().any() else {}
+        for (facet, arm), group in frame.groupby(["facet", "arm"], sort=False)[score]:
+            cells = {score: mean_sd(group.mean(), group.std(), decimals(score))} if group.notna().any() else {}
             further.append({"values": {"sweep": name, "facet": facet, "arm": arm}, "cells": cells})
     yield "further", further
 

@@ -75,47 +75,58 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
     file = checkout.require_committed(spec.path)
     working, published = Store(runs), Store(results.root)
     declared = [str(cell.id) for cell in spec.runnable]
-    stores = {one: store for one in declared for store in (working, published) if one in store}
-    made = {one: store.record(one) for one, store in stores.items()}
-    missing = [one for one in declared if one not in stores]
-    _check_complete(spec, made, missing, reason)
-    for one in (one for one, store in stores.items() if store is published and one in working):
-        if published.text(one) != working.text(one):
+    stores: dict[str, Store] = {}
+    for identity in declared:
+        if identity in published:
+            stores[identity] = published
+        elif identity in working:
+            stores[identity] = working
+    old = [identity for identity, store in stores.items() if store is published]
+    new = [identity for identity, store in stores.items() if store is working]
+    missing = [identity for identity in declared if identity not in stores]
+    records = {identity: store.record(identity) for identity, store in stores.items()}
+    _check_complete(spec, records, missing, reason)
+    for identity in old:
+        if identity in working and published.text(identity) != working.text(identity):
             raise InputError(
-                f"{published.where(one)}: expected that of {working.where(one)}, got another. A published run is never "
-                "replaced. Remove the new one, or withdraw the old one in a commit."
+                f"{published.where(identity)}: expected that of {working.where(identity)}, got another. A published "
+                "run is never replaced. Remove the new one, or withdraw the old one in a commit."
             )
-    fresh = [one for one, store in stores.items() if store is working]
-    problems = [problem for found, _ in examine_all(working, fresh) for problem in found]
+    problems: list[str] = []
+    for of_run, _ in examine_all(working, new):
+        problems += of_run
     if problems:
         raise InputError(problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""))
-    states = {one: _state_of_code(record, stores[one].where(one), checkout) for one, record in made.items()}
     facets = {cell.id: spec.facet(cell) for cell in spec.runnable}
-    cells = [(facets[one], store.where(one), store.tree(one)) for one, store in stores.items()]
-    for problem in differences(cells, published=True):
+    states, compared = {}, []
+    for identity, record in records.items():
+        store = stores[identity]
+        states[identity] = _state_of_code(record, store.where(identity), checkout)
+        compared.append((facets[identity], store.where(identity), store.tree(identity)))
+    for problem in differences(compared, published=True):
         raise InputError(problem)
     sweep = PublishedSweep(
         file=file,
         sweep_id=spec.sweep_id,
         metric="/".join(spec.metric),
         partial=Partial(reason=" ".join(reason.split()).rstrip("."), missing=missing) if reason else None,
-        code=_code(made.values(), states),
+        code=_code(records.values(), states),
     )
-    arms = {cell.id: arm_words(spec.arm(cell)) for cell in spec.runnable if cell.id in stores}
+    arms = {cell.id: arm_words(spec.arm(cell)) for cell in spec.runnable if cell.id in records}
     results.root.mkdir(parents=True, exist_ok=True)
     files.clean(results.root, *filter(Path.is_dir, results.root.rglob("*")))
-    tables.add(results.root, [_new(one, working) for one in fresh], {spec.name: arms})
-    plugins.keep(results.root, (value for one in made.values() for _, value in flat(one.config)))
+    tables.add(results.root, [_new(identity, working) for identity in new], {spec.name: arms})
+    plugins.keep(results.root, (value for record in records.values() for _, value in flat(record.config)))
     write_manifest(results.root, {spec.name: sweep})
-    counts = Counter(record.status for record in made.values())
+    counts = Counter(record.status for record in records.values())
     by_state = {state: counts[state] for state in ("finished", "diverged", "failed")} | {"missing": len(missing)}
-    return Published(sweep, by_state, len(fresh), len(made) - len(fresh))
+    return Published(sweep, by_state, len(new), len(old))
 
 
-def _check_complete(spec: Spec, made: Mapping[str, Record], missing: Sequence[str], reason: str | None) -> None:
+def _check_complete(spec: Spec, records: Mapping[str, Record], missing: Sequence[str], reason: str | None) -> None:
     """Refuse a sweep with holes that nobody has given a reason for, and a reason without a hole."""
-    failed = [one for one, record in made.items() if record.status == "failed"]
-    if not made:
+    failed = [identity for identity, record in records.items() if record.status == "failed"]
+    if not records:
         raise InputError(f"{spec.path}: expected finished runs, got none. Make them with `study sweep {spec.path}`.")
     if reason is not None and not (reason.strip() and (missing or failed)):
         raise InputError("--partial: expected a reason, and missing or failed runs. Give the reason, or remove it.")
@@ -133,11 +144,15 @@ def _state_of_code(record: Record, where: str, checkout: Checkout) -> str | None
     Raises:
         InputError: uncommitted code made it, or commits that HEAD does not contain, or several states of the code.
     """
-    made = record.provenance
+    provenance = record.provenance
     if record.status == "failed":
-        return checkout.state(made.git_commit) if made and made.git_commit else None
-    commits = made.of_calls("git_commit") if made else [None]
-    clean = made is not None and made.git_dirty is False and not (made.calls and made.calls[0].from_step)
+        return checkout.state(provenance.git_commit) if provenance and provenance.git_commit else None
+    commits = provenance.of_calls("git_commit") if provenance else [None]
+    clean = (
+        provenance is not None
+        and provenance.git_dirty is False
+        and not (provenance.calls and provenance.calls[0].from_step)
+    )
     states = {checkout.state(commit) if commit and checkout.reaches(commit) else None for commit in commits}
     if not clean or None in states or len(states) > 1:
         got = "others" if len(states) > 1 else f"{commits[0]}{'' if clean else ' with uncommitted changes'}"
@@ -148,10 +163,10 @@ def _state_of_code(record: Record, where: str, checkout: Checkout) -> str | None
     return states.pop()
 
 
-def _code(made: Iterable[Record], states: Mapping[str, str | None]) -> list[Code]:
+def _code(records: Iterable[Record], states: Mapping[str, str | None]) -> list[Code]:
     """Return the states of the code that decides numbers, that of most runs first."""
     commits: dict[str, list[str]] = {}
-    for record in made:
+    for record in records:
         if (state := states[record.id]) and record.provenance and record.provenance.git_commit:
             commits.setdefault(state, []).append(record.provenance.git_commit)
     code = [Code(state=state, commits=sorted(set(all_)), runs=len(all_)) for state, all_ in commits.items()]
@@ -161,18 +176,20 @@ def _code(made: Iterable[Record], states: Mapping[str, str | None]) -> list[Code
 def _new(identity: str, source: Store) -> NewRun:
     """Return a run to write, with all counts if its references are not shipped."""
     record = source.record(identity)
-    named = (*record.per_sentence, *hypothesis_files(record), ATTENTION, CURVE, VALIDATIONS)
-    contents = {name: content for name in named if (content := source.content(identity, name)) is not None}
-    corpus, counts = corpus_of(record), dict[str, dict[str, list[int]]]()
+    translated = hypothesis_files(record)
+    contents = {}
+    for name in (*record.per_sentence, *translated, ATTENTION, CURVE, VALIDATIONS):
+        if (content := source.content(identity, name)) is not None:
+            contents[name] = content
     shipped = Experiment.model_validate(record.config | {"seed": record.seed}).data.shipped
-    for name in hypothesis_files(record):
-        if corpus is None:
-            break
-        split = name.removesuffix(HYPOTHESES)
-        found = scoring.counts(contents[name].decode().split("\n")[:-1], corpus.splits[split])
-        columns = {key: list(values) for key, values in zip(COUNTS, zip(*found, strict=True), strict=True)}
-        exact: dict[str, list[int]] = {"exact": [bool(one) for one in columns["exact"]]}
-        counts[split] = exact if shipped else columns | exact
+    counts: dict[str, dict[str, list[int]]] = {}
+    if corpus := corpus_of(record):
+        for name in translated:
+            split = name.removesuffix(HYPOTHESES)
+            sentences = scoring.counts(contents[name].decode().split("\n")[:-1], corpus.splits[split])
+            columns = {key: list(values) for key, values in zip(COUNTS, zip(*sentences, strict=True), strict=True)}
+            columns["exact"] = list(map(bool, columns["exact"]))
+            counts[split] = {"exact": columns["exact"]} if shipped else columns
     return NewRun(json.loads(source.text(identity)), contents, counts)
 
 
@@ -185,12 +202,12 @@ class Checkout:
 
     def __init__(self, folder: Path) -> None:
         self.top = folder
-        found = self._run("rev-parse", "--show-toplevel")
-        if found is None:
+        top = self._run("rev-parse", "--show-toplevel")
+        if top is None:
             raise InputError(
                 f"{folder}: expected a git checkout, which has the code of the runs, got none. Publish from a checkout."
             )
-        self.top = Path(found)
+        self.top = Path(top)
         self.reaches, self.state = cache(self._reaches), cache(self._state)
 
     def require_committed(self, path: Path) -> str:

@@ -59,17 +59,19 @@ def tables(inputs: Inputs) -> list[Path]:
     from study.analysis import agreement
 
     results, runs, folder = inputs.results, inputs.runs, inputs.results.root / "tables"
-    made = {name: compared(runs.spec(str(results.file(name))), runs).table for name in results.manifests}
+    comparisons = {name: compared(runs.spec(str(results.file(name))), runs).table for name in results.manifests}
     for name, pair in agreement.PAIRS.items():
         if set(pair) <= set(results.manifests):
-            made |= agreement.compare(runs, name)
-    paths = [path for name, one in made.items() for path in one.write(folder, name)]
-    found = {"contrasts": table.contrasts(inputs.verdicts), "summary": table.summary(inputs.verdicts)}
-    others = multiverse(inputs.verdicts, schema.read(schema.HERE), runs, inputs.noises)
-    found["multiverse"] = table.multiverse(others)
-    if set((told := predictions.read()).sweeps) <= set(results.manifests):
-        found |= predictions.compare(runs, told)
-    for name, frame in found.items():
+            comparisons |= agreement.compare(runs, name)
+    paths: list[Path] = []
+    for name, comparison in comparisons.items():
+        paths += comparison.write(folder, name)
+    frames = {"contrasts": table.contrasts(inputs.verdicts), "summary": table.summary(inputs.verdicts)}
+    changes = multiverse(inputs.verdicts, schema.read(schema.HERE), runs, inputs.noises)
+    frames["multiverse"] = table.multiverse(changes)
+    if set((frozen := predictions.read()).sweeps) <= set(results.manifests):
+        frames |= predictions.compare(runs, frozen)
+    for name, frame in frames.items():
         paths.append(folder / f"{name}.csv")
         files.write(paths[-1], as_csv(frame))
     return [*paths, inputs.noises.write()]

@@ -65,41 +65,43 @@ def verify(
             f"{results.root}: expected published results, got none. "
             "Run `study publish SWEEP`, or name another folder with --results."
         )
-    found, store = Verification(), results.store
+    verification, store = Verification(), results.store
     checked = [name for name in results.manifest.files if not (sources and name.startswith(GENERATED))]
-    found.summary["files"] = f"{len(checked)} have the SHA-256 of {MANIFEST}"
+    verification.summary["files"] = f"{len(checked)} have the SHA-256 of {MANIFEST}"
     for name, how in results.changed():
         if sources and name.startswith(GENERATED):
             continue
         expected = f"SHA-256: expected the files of {MANIFEST}, got {how} one. {RESTORE}"
-        found.problems.append(f"{results.root / name}: {expected}")
+        verification.problems.append(f"{results.root / name}: {expected}")
     printed = results.printed_hash
-    found.summary["root hash"] = "that of README.md" if printed else "not compared, since no README prints it"
+    verification.summary["root hash"] = "that of README.md" if printed else "not compared, since no README prints it"
     if printed not in (None, results.root_hash):
-        found.summary["root hash"] = "not that of README.md"
-        found.problems.append(
+        verification.summary["root hash"] = "not that of README.md"
+        verification.problems.append(
             f"README.md: root hash: expected {results.root_hash}, that of {MANIFEST}, got {printed}. "
             "Restore what was changed. If sweeps were published since, run `study reproduce`."
         )
     try:
         status = {identity: str(facts["status"]) for identity, facts in store.facts.items()}
         states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(status.values()).items()))
-        found.summary["sweeps"] = f"{len(results.manifests)}; runs: {states or 'none'}"
-        found.problems += _declared(results, status, found.summary)
-        found.problems += _identified(store, found.summary)
-        found.summary["translations"] = "not scored again; `study verify --rescore` does"
+        verification.summary["sweeps"] = f"{len(results.manifests)}; runs: {states or 'none'}"
+        verification.problems += _declared(results, status, verification.summary)
+        verification.problems += _identified(store, verification.summary)
+        verification.summary["translations"] = "not scored again; `study verify --rescore` does"
         if rescore:
             ids, without = drawn(store.ids(), rescore, drawn_by or results.root_hash), 0
             told(0, len(ids))
             for done, (problems, at_hand) in enumerate(examine_all(store, ids), 1):
-                found.problems += problems
+                verification.problems += problems
                 without += not at_hand
                 told(done, len(ids))
-            found.summary["translations"] = f"those of {len(ids)} runs scored again, {without} without references"
+            verification.summary["translations"] = (
+                f"those of {len(ids)} runs scored again, {without} without references"
+            )
     except InputError as problem:  # a table that cannot be read
-        found.problems.append(str(problem))
-    found.summary["differences"] = str(len(found.problems) or "none")
-    return found
+        verification.problems.append(str(problem))
+    verification.summary["differences"] = str(len(verification.problems) or "none")
+    return verification
 
 
 def _identified(store: Store, summary: dict[str, str]) -> Iterator[str]:
@@ -145,13 +147,14 @@ def _declared(results: Results, status: dict[str, str], summary: dict[str, str])
             )
         ids = {str(cell.id) for cell in spec.runnable}
         declared |= ids
-        holes = {one for one in ids if status.get(one, "missing") in ("missing", "failed")}
+        holes = {identity for identity in ids if status.get(identity, "missing") in ("missing", "failed")}
         if sweep.partial:
             absent = len(ids - status.keys())
             summary[f"partial {name}"] = f"{absent} of its runs missing, as published ({sweep.partial.reason})"
             holes = holes - status.keys() - set(sweep.partial.missing)
-        for one in sorted(holes):
-            got = status.get(one, "none")
-            yield f"{results.store.where(one)}: expected a run, since sweep {name} declares it, got {got}. {RESTORE}"
-    for one in sorted(status.keys() - declared):
-        yield f"{results.store.where(one)}: expected a run of a published sweep, got a stray one. Remove it."
+        for identity in sorted(holes):
+            got = status.get(identity, "none")
+            where = results.store.where(identity)
+            yield f"{where}: expected a run, since sweep {name} declares it, got {got}. {RESTORE}"
+    for identity in sorted(status.keys() - declared):
+        yield f"{results.store.where(identity)}: expected a run of a published sweep, got a stray one. Remove it."

@@ -81,18 +81,27 @@ class Content:
     """
 
     def __init__(self, folder: Path, sweeps: Path, claims: Path | None = None) -> None:
-        self.folder, self.known, self.runs = folder, schema.read_all(claims), Runs(folder, sweeps)
+        self.folder, self.claim_files, self.runs = folder, schema.read_all(claims), Runs(folder, sweeps)
         self.store = self.runs.store
         self.published, self._splits = self.store.published, dict[str, Texts]()
         self.trees = {name: self.store.rest(name) for name in self.store.runs.get("id", ())}
-        own = [] if self.published else [folder.resolve().parent, *([claims.parent] if claims else [])]
+        folders = [sweeps]
+        if not self.published:
+            folders.append(folder.resolve().parent)
+            if claims:
+                folders.append(claims.parent)
         self.specs: dict[str, Spec] = {}
-        for path in [path for place in (sweeps, *own) for path in sorted(place.glob("*.yaml"))]:
+        for path in [path for each in folders for path in sorted(each.glob("*.yaml"))]:
             with suppress(InputError):  # these folders may have other files
                 spec = load(path)
-                begun = any(cell.id in self.trees for cell in spec.cells)
-                if (folder / "tables" / f"{spec.name}.csv").is_file() if self.published else begun:
+                if self._has(spec):
                     self.specs.setdefault(spec.name, spec)
+
+    def _has(self, spec: Spec) -> bool:
+        """Return True if there is something to show of a sweep: its published table, or a run."""
+        if self.published:
+            return (self.folder / "tables" / f"{spec.name}.csv").is_file()
+        return any(cell.id in self.trees for cell in spec.cells)
 
     def texts(self, identity: str) -> Texts | None:
         """Sentences that a run translated at its test; None if its test has none."""
@@ -121,9 +130,10 @@ class Content:
         Raises:
             InputError: a file is no JSON.
         """
-        found = {name: self.store.content(identity, name) for name in (ATTENTION, MAPS)}
-        where = self.store.where(identity)
-        maps = {name: files.parse_json(text.decode("utf-8", "replace"), where) for name, text in found.items() if text}
+        where, maps = self.store.where(identity), dict[str, Any]()
+        for name in (ATTENTION, MAPS):
+            if content := self.store.content(identity, name):
+                maps[name] = files.parse_json(content.decode("utf-8", "replace"), where)
         with suppress(InputError):  # older runs have none
             maps[VALIDATIONS] = self.store.learning(identity)
         return maps
@@ -134,8 +144,8 @@ class Content:
             paths = [self.folder / "tables" / f"{spec.name}{suffix}" for suffix in (".md", ".csv")]
             markdown, cells = (files.read_text(path, below=self.folder) for path in paths)
         else:
-            made = compared(spec, self.runs).table
-            markdown, cells = made.markdown(), made.csv()
+            comparison = compared(spec, self.runs).table
+            markdown, cells = comparison.markdown(), comparison.csv()
         arms: dict[tuple[str, str], list[str]] = {}
         for cell in spec.runnable:
             arms.setdefault((spec.facet(cell), spec.arm(cell)), []).append(cell.id or "")
@@ -155,12 +165,18 @@ class Content:
 
     def claims(self) -> Rows:
         """All claims, each with the sweeps of this site that its questions are asked of."""
-        by_file, found = {spec.path.stem: name for name, spec in self.specs.items()}, []
-        for one in (claim for file in self.known for claim in file.claims):
-            asked = [Path(name).stem for q in one.questions for name in (q.sweep, *q.with_sweeps) if name]
-            sweeps = [by_file[name] for name in dict.fromkeys(asked) if name in by_file]
-            found.append({"id": str(one.id), "statement": one.statement, "published": one.published, "sweeps": sweeps})
-        return found
+        by_file = {spec.path.stem: name for name, spec in self.specs.items()}
+        rows: Rows = []
+        for claim in (claim for file in self.claim_files for claim in file.claims):
+            sweeps: list[str] = []
+            for question in claim.questions:
+                for path in (question.sweep, *question.with_sweeps):
+                    name = by_file.get(Path(path or "").stem)
+                    if name and name not in sweeps:
+                        sweeps.append(name)
+            row = {"id": str(claim.id), "statement": claim.statement, "published": claim.published, "sweeps": sweeps}
+            rows.append(row)
+        return rows
 
     def verdicts(self) -> dict[str, Rows]:
         """Rows of the tables of the claims that these runs decide: summary and contrasts."""
@@ -169,9 +185,8 @@ class Content:
             texts = [files.read_text(self.folder / "tables" / f"{name}.csv", below=self.folder) for name in names]
         else:
             wanted = [claim["id"] for claim in self.claims() if claim["sweeps"]]
-            found = evaluate(self.known, self.runs, wanted) if wanted else []
-            made = [table.summary(found), table.contrasts(found)] if found else []
-            texts = [as_csv(one) for one in made] or [""] * len(names)
+            findings = evaluate(self.claim_files, self.runs, wanted) if wanted else []
+            texts = [as_csv(table.summary(findings)), as_csv(table.contrasts(findings))] if findings else ["", ""]
         return {name: [_judged(row) for row in _rows(text)] for name, text in zip(names, texts, strict=True)}
 
 
@@ -189,56 +204,51 @@ def pages(content: Content) -> Iterator[tuple[str, bytes]]:
     yield _chunk("claims", verdicts)
     guide, readme = CHECKOUT / "docs" / "statistics.md", content.folder.parent / "README.md"
     yield _chunk("guide", html(files.read_text(guide)) if guide.is_file() else "")
-    drawn = {key: f"figures/{name}.svg" for key, name in FIGURES.items() if content.published}
-    drawn = {key: name for key, name in drawn.items() if (content.folder / name).is_file()}
-    for name in drawn.values():
-        yield name, files.read(content.folder / name, below=content.folder)
-    answers = ANSWERS.search(files.read_text(readme)) if content.published and readme.is_file() else None
-    judged = {row["id"]: row for row in verdicts["summary"]}
-    claims = [one | {"summary": judged[one["id"]]} for one in content.claims() if one["id"] in judged]
-    main = {"published": content.published, "figures": drawn, "claims": claims}
-    main |= {"answers": html(re.sub(r"<!--.*?-->", "", answers[0])) if answers else ""}
-    yield _chunk("site", main | {"sweeps": [{key: one[key] for key in ("name", "about", "arms")} for one in sweeps]})
+    figures, answers = {}, None
+    if content.published:
+        for key, name in FIGURES.items():
+            path = content.folder / "figures" / f"{name}.svg"
+            if path.is_file():
+                figures[key] = f"figures/{name}.svg"
+                yield figures[key], files.read(path, below=content.folder)
+        answers = ANSWERS.search(files.read_text(readme)) if readme.is_file() else None
+    summaries = {row["id"]: row for row in verdicts["summary"]}
+    claims = [claim | {"summary": summaries[claim["id"]]} for claim in content.claims() if claim["id"] in summaries]
+    main = {"published": content.published, "figures": figures, "claims": claims}
+    main["answers"] = html(re.sub(r"<!--.*?-->", "", answers[0])) if answers else ""
+    main["sweeps"] = [{key: sweep[key] for key in ("name", "about", "arms")} for sweep in sweeps]
+    yield _chunk("site", main)
     for name in ("site.css", "site.js", "index.html"):
         yield name, (ASSETS / name).read_bytes()
 
 
 def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
     """Yield the table of runs, a file for each arm with its runs, and their maps and texts."""
-    scores, curves = content.store.scores.astype(object), content.store.curves
-    # Left out: runs that were made since, and rows that an interrupted `publish` left.
-    scores, curves = (rows[rows["id"].isin(content.trees)] for rows in (scores, curves))
-    keys, whole = scores.split + "/" + scores.metric, scores.subset.isna()
-    keys = keys.where(whole, keys + "/" + scores.subset)
-    whole |= keys.isin([primary(spec) for spec in content.specs.values()])  # the figures of sweeps show runs by these
-    scores = scores.where(scores.notna(), None).assign(key=keys.where(whole, None))
-    scored: dict[Any, list[Any]] = {name: [] for name in content.trees}
-    for name, value, key, *kind in scores[["id", "value", "key", *KIND]].itertuples(index=False, name=None):
-        scored[name].append((tuple(kind), value, key))
-    drawn: dict[Any, dict[Any, Any]] = {name: {} for name in content.trees}
-    curves = curves[curves["name"].isin(CURVES) & curves["value"].notna()]
-    for (name, curve), points in curves.groupby(["id", "name"], observed=True):
-        drawn[name][curve] = points[["step", "value"]].values.tolist()
-    facts = content.store.runs.drop(columns=UNUSED, errors="ignore").to_dict("records")
+    scores, curves = _scores(content), _curves(content)
     table, texts = list[dict[Any, Any]](), dict[str, Texts]()
-    for arm, some in groupby(facts, lambda row: arm_of(row["id"])):
-        rows, lines, runs, maps = list(some), dict[str, int](), {}, dict[str, Any]()
-        kinds = dict[tuple[Any, ...], int]()
+    facts = content.store.runs.drop(columns=UNUSED, errors="ignore").to_dict("records")
+    for arm, group in groupby(facts, lambda row: arm_of(row["id"])):
+        rows = list(group)
         text = next(filter(None, (content.texts(row["id"]) for row in rows)), None)
-        texts |= {text.key: text} if text else {}
+        if text:
+            texts[text.key] = text
+        maps = {row["id"]: found for row in rows if (found := content.maps(row["id"]))}
+        lines, kinds, runs = dict[str, int](), dict[tuple[Any, ...], int](), dict[str, Any]()
         for row in rows:
-            name, found = row["id"], content.maps(row["id"])
-            maps |= {name: found} if found else {}
+            name = row["id"]
+            kind = tuple(score.kind for score in scores[name])
             runs[name] = {key: content.trees[name].get(key) for key in OF_A_RUN} | {
-                "kind": kinds.setdefault(tuple(kind for kind, _, _ in scored[name]), len(kinds)),
-                "scores": [value for _, value, _ in scored[name]],
+                "kind": kinds.setdefault(kind, len(kinds)),
+                "scores": [score.value for score in scores[name]],
                 "heads": list(_heads(content.trees[name].get("diagnostics") or {})),
-                "curves": drawn[name],
+                "curves": curves[name],
                 "translations": [lines.setdefault(line, len(lines)) for line in content.translations(name, text)],
             }
-            row |= {"maps": 2 if MAPS in found else int(ATTENTION in found), "texts": text and text.key}
-            row |= {"validations": len(found.get(VALIDATIONS, ()))}
-            table.append(row | {key: value for _, value, key in scored[name] if key})
+            kept = maps.get(name, {})
+            row["maps"] = 2 if MAPS in kept else int(ATTENTION in kept)
+            row["texts"] = text and text.key
+            row["validations"] = len(kept.get(VALIDATIONS, ()))
+            table.append(row | {score.key: score.value for score in scores[name] if score.key})
         config = content.trees[rows[0]["id"]]["config"]
         page = {"texts": text and text.key, "lines": list(lines), "kinds": list(kinds), "runs": runs, "config": config}
         yield _chunk(f"arm/{arm}", page)
@@ -247,15 +257,57 @@ def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
     for key, text in texts.items():
         pairs = [[pair.source, pair.target] for pair in text.pairs]
         yield _chunk(f"texts/{key}", {"split": text.split, "pairs": pairs})
+    yield _chunk("runs", _columns(table))
+
+
+class Scored(NamedTuple):
+    """A score of a run.
+
+    Attributes:
+        kind: what the value is of, the columns `KIND`.
+        value: None where the run has none.
+        key: name in the table of runs, `split/metric/subset`; None for a score that the table does not have.
+    """
+
+    kind: tuple[Any, ...]
+    value: float | None
+    key: str | None
+
+
+def _scores(content: Content) -> dict[str, list[Scored]]:
+    """Return the scores of each run. The table of runs has those of whole splits, and those of figures of sweeps."""
+    scores = content.store.scores.astype(object)
+    keys, whole = scores["split"] + "/" + scores["metric"], scores["subset"].isna()
+    keys = keys.where(whole, keys + "/" + scores["subset"])
+    in_table = whole | keys.isin([primary(spec) for spec in content.specs.values()])
+    scores = scores.where(scores.notna(), None).assign(key=keys.where(in_table, None))
+    by_run: dict[str, list[Scored]] = {name: [] for name in content.trees}
+    for name, value, key, *kind in scores[["id", "value", "key", *KIND]].itertuples(index=False, name=None):
+        if name in by_run:  # not one that was made since, or that an interrupted `publish` left
+            by_run[name].append(Scored(tuple(kind), value, key))
+    return by_run
+
+
+def _curves(content: Content) -> dict[str, dict[str, list[list[float]]]]:
+    """Return the points (step, value) of the curves of each run, by name."""
+    curves = content.store.curves
+    curves = curves[curves["name"].isin(CURVES) & curves["value"].notna() & curves["id"].isin(content.trees)]
+    by_run: dict[Any, dict[Any, Any]] = {name: {} for name in content.trees}
+    for (name, curve), points in curves.groupby(["id", "name"], observed=True):
+        by_run[name][curve] = points[["step", "value"]].values.tolist()
+    return by_run
+
+
+def _columns(table: list[dict[Any, Any]]) -> dict[str, Any]:
+    """Return the table of runs by column (its values, and the place of each run's value), and titles of scores."""
+    frame = pd.DataFrame(table).dropna(axis=1, how="all")
     columns: dict[str, Any] = {}
-    frame = pd.DataFrame(table)
-    for name in map(str, frame.dropna(axis=1, how="all")):  # its values, and the place of each run's value
+    for name in map(str, frame):
         codes, values = pd.factorize(frame[name])
         columns[name] = [values.tolist(), codes.tolist()]
-    scores_shown = [name for name in columns if "/" in name]
-    titles = {name: metrics.title(name) for name in scores_shown}
-    digits = {name: metrics.decimals(name) for name in scores_shown}
-    yield _chunk("runs", {"columns": columns, "titles": titles, "digits": digits})
+    scores = [name for name in columns if "/" in name]
+    titles = {name: metrics.title(name) for name in scores}
+    return {"columns": columns, "titles": titles, "digits": {name: metrics.decimals(name) for name in scores}}
 
 
 def _heads(diagnostics: dict[str, Any]) -> Iterator[list[Any]]:
@@ -279,8 +331,8 @@ def _rows(text: str) -> list[dict[str, str]]:
 
 def _numbers(row: dict[str, str]) -> dict[str, Any]:
     """Return a row of a CSV without its empty cells; numbers are numbers, but for ids."""
-    known = numbers(row) | {"id": row.get("id"), "runs": None}
-    return {key: value for key, value in known.items() if value is not None}
+    cells = numbers(row) | {"id": row.get("id"), "runs": None}
+    return {key: value for key, value in cells.items() if value is not None}
 
 
 def _judged(row: dict[str, str]) -> dict[str, Any]:
