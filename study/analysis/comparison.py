@@ -114,7 +114,7 @@ def shown_metrics(spec: Spec) -> list[str]:
 
 def has_bleu(spec: Spec, facet: str) -> bool:
     """Return True if a facet's targets are sentences. BLEU needs four words; targets of probes are often shorter."""
-    return any(c.experiment.data.sentences for c in spec.cells if c.experiment and spec.facet(c) == facet)
+    return any(c.experiment.data.sentences for c in spec.cells if c.experiment and c.facet == facet)
 
 
 def _table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:

@@ -24,9 +24,8 @@ from study.errors import InputError
 from study.folders import sweeps_of
 from study.scores.metrics import decimals, title
 from study.store import records
-from study.sweep import fields
+from study.sweep.fields import expand, takes
 from study.sweep.file import read_yaml
-from study.sweep.grid import expand
 
 HEADLINE = ("exact", "bleu", "nll", "aer")
 """Scores of the line that ends a training."""
@@ -109,12 +108,7 @@ def layers(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _plausible(overrides: dict[str, Any]) -> bool:
     """Return True if each value is valid by itself, so that only their combination is rejected."""
-    try:
-        for name, value in overrides.items():
-            fields.check(name, value)
-    except InputError:
-        return False
-    return bool(overrides)
+    return bool(overrides) and all(takes(name, value) for name, value in overrides.items())
 
 
 def _run(experiment: Experiment, folder: Path) -> int:

@@ -103,7 +103,7 @@ class Job:
 
 def job_of(spec: Spec, cells: Iterable[Cell], out: Path, **more: Any) -> Job:
     """Return the job that makes cells of a sweep; `more` are further fields of it."""
-    tasks = [Task(cell.id, spec.label(cell), cell.experiment) for cell in cells if cell.id and cell.experiment]
+    tasks = [Task(cell.id, cell.label, cell.experiment) for cell in cells if cell.id and cell.experiment]
     own = (plugin.text for task in tasks for plugin in plugins.among(scientific(task.experiment).values()))
     return Job(spec.name, spec.metric, out, tuple(tasks), mechanisms=tuple(dict.fromkeys(own)), **more)
 

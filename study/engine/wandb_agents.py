@@ -23,13 +23,14 @@ import wandb
 
 from study import files, processes
 from study.config import Experiment, account, experiment_id
+from study.config.overrides import flat
 from study.config.words import label_words
 from study.engine import local, places
 from study.engine.resources import Resources, Slot
 from study.errors import InputError
 from study.store import records
-from study.sweep.file import read_file
-from study.sweep.grid import SEED, flatten, text, values_of
+from study.sweep.fields import SEED, text
+from study.sweep.file import read_yaml
 from study.sweep.spec import Spec, load
 from study.tracking.tracker import START, cause, mode, online, within
 from study.tracking.view import Place, place_of
@@ -56,7 +57,7 @@ def run(spec: Spec, job: local.Job, here: Resources) -> int:
         path = files.read_text(known, below=job.out).strip()
         print("continuing the W&B sweep", path, flush=True)
     else:
-        tree = read_file(spec.path)
+        tree = read_yaml(spec.path)
         with online():
             project = os.environ.get("WANDB_PROJECT") or tree.get("project") or account.PROJECT
             entity = os.environ.get("WANDB_ENTITY") or tree.get("entity") or wandb.Api().default_entity
@@ -114,16 +115,19 @@ def _declared(tree: dict[str, Any], sweeps: Path, name: str) -> dict[str, Place]
         copy.write_text(json.dumps(tree), encoding="utf-8")
         for file in (*sorted(sweeps.glob("*.yaml")), *sorted(Path().glob("*.yaml")), copy):
             with suppress(InputError):
-                if read_file(file) == tree:
+                if read_yaml(file) == tree:
                     return places.places([load(file)])
     return {}
 
 
 def _drawn(tree: dict[str, Any], given: Mapping[str, Any], name: str) -> Place:
     """Return the place of a run whose fields the server has drawn: its arm is what may vary."""
-    fixed = {field for field, body in flatten(tree["parameters"]).items() if len(values_of(body)) == 1}
-    varied = [field for field in given if field not in fixed and field != SEED]
-    arm = " ".join(f"{field.rpartition('.')[2]}={text(given[field])}" for field in varied)
+    fixed = {SEED}
+    for name, value in flat(tree["parameters"]):
+        field, _, kind = name.replace(".parameters.", ".").rpartition(".")
+        if kind == "value" or (kind == "values" and len(value) == 1):
+            fixed.add(field)
+    arm = " ".join(f"{field.rpartition('.')[2]}={text(value)}" for field, value in given.items() if field not in fixed)
     return Place(
         sweep=(tree.get("name", name),), question=tree.get("description", ""), arm=" · ".join(label_words(arm))
     )

@@ -74,7 +74,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
     checkout = Checkout(spec.path.resolve().parent)
     file = checkout.require_committed(spec.path)
     working, published = Store(runs), Store(results.root)
-    declared = [str(cell.id) for cell in spec.runnable]
+    declared = [cell.id for cell in spec.runnable]
     stores = {one: store for one in declared for store in (working, published) if one in store}
     made = {one: store.record(one) for one, store in stores.items()}
     missing = [one for one in declared if one not in stores]
@@ -90,7 +90,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
     if problems:
         raise InputError(problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""))
     states = {one: _state_of_code(record, stores[one].where(one), checkout) for one, record in made.items()}
-    facets = {cell.id: spec.facet(cell) for cell in spec.runnable}
+    facets = {cell.id: cell.facet for cell in spec.runnable}
     cells = [(facets[one], store.where(one), store.tree(one)) for one, store in stores.items()]
     for problem in differences(cells, published=True):
         raise InputError(problem)
@@ -101,7 +101,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
         partial=Partial(reason=" ".join(reason.split()).rstrip("."), missing=missing) if reason else None,
         code=_code(made.values(), states),
     )
-    arms = {cell.id: arm_words(spec.arm(cell)) for cell in spec.runnable if cell.id in stores}
+    arms = {cell.id: arm_words(cell.arm) for cell in spec.runnable if cell.id in stores}
     results.root.mkdir(parents=True, exist_ok=True)
     files.clean(results.root, *filter(Path.is_dir, results.root.rglob("*")))
     tables.add(results.root, [_new(one, working) for one in fresh], {spec.name: arms})
