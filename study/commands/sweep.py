@@ -135,8 +135,7 @@ def _plan(
         return
     machine, to = resources.here(), ["--runs", str(todo.out.resolve())]
     to += [plugins.OPTION] if os.environ.get(plugins.ALLOWED) == plugins.EVERY else []
-    fields = {cell.id: cell.overrides_json for cell in cells}
-    commands = [shlex.join([*STUDY, "train", "--overrides-json", fields[task.id], *to]) for task in todo.tasks]
+    commands = [shlex.join([*STUDY, "train", "--overrides-json", task.overrides_json, *to]) for task in todo.tasks]
     if args.engine == "slurm":
         words = [*STUDY, "sweep", str(spec.path.resolve()), *to, *(f"--only={pattern}" for pattern in args.only or ())]
         words += [f"--seeds={','.join(map(str, args.seeds))}"] if args.seeds else []

@@ -44,7 +44,7 @@ cli()
 """W&B's command, which ends with the process that has started it."""
 
 
-def run(spec: Spec, job: local.Job, here: Resources) -> int:
+def run(spec: Spec, job: local.Job, machine: Resources) -> int:
     """Make a whole sweep by agents, and what they leave by the local engine; return as the local engine does.
 
     Raises:
@@ -52,9 +52,9 @@ def run(spec: Spec, job: local.Job, here: Resources) -> int:
     """
     for task in job.due():  # a user asks for those that W&B has stopped
         (job.out / task.id / records.STOPPED).unlink(missing_ok=True)
-    known = job.out / f"wandb-sweep-{spec.sweep_id}"
-    if known.exists():
-        path = files.read_text(known, below=job.out).strip()
+    address = job.out / f"wandb-sweep-{spec.sweep_id}"
+    if address.exists():
+        path = files.read_text(address, below=job.out).strip()
         print("continuing the W&B sweep", path, flush=True)
     else:
         tree = read_yaml(spec.path)
@@ -62,16 +62,16 @@ def run(spec: Spec, job: local.Job, here: Resources) -> int:
             project = os.environ.get("WANDB_PROJECT") or tree.get("project") or account.PROJECT
             entity = os.environ.get("WANDB_ENTITY") or tree.get("entity") or wandb.Api().default_entity
             path = f"{entity}/{project}/{wandb.sweep(tree, entity=entity, project=project)}"  # prints the address
-        files.write(known, path + "\n")
-        if code := _agents(path, job, here):
+        files.write(address, path + "\n")
+        if code := _agents(path, job, machine):
             return code
     names = ("WANDB_ENTITY", "WANDB_PROJECT", "WANDB_SWEEP_ID")
     of_sweep = dict(zip(names, path.split("/"), strict=True))
     left = tuple(task for task in job.tasks if not (job.out / task.id / records.STOPPED).exists())
     if stopped := len(job.tasks) - len(left):
         print(f"{stopped} runs were stopped in W&B; the same command again continues them", flush=True)
-    found = replace(job, tasks=left, environment={"WANDB_MODE": "online", **of_sweep})
-    return local.run(found, here) or int(stopped > 0)
+    rest = replace(job, tasks=left, environment={"WANDB_MODE": "online", **of_sweep})
+    return local.run(rest, machine) or int(stopped > 0)
 
 
 def script(spec: Spec, out: Path, layout: Sequence[Slot]) -> str:
@@ -133,16 +133,16 @@ def _drawn(tree: dict[str, Any], given: Mapping[str, Any], name: str) -> Place:
     )
 
 
-def _agents(sweep: str, job: local.Job, here: Resources) -> int:
+def _agents(sweep: str, job: local.Job, machine: Resources) -> int:
     """Start an agent for each slot, and wait until all have ended; return 130 or 143 if a signal ended it, else 0."""
     logs = job.out / "agents"
-    own = {"STUDY_RUNS": str(job.out.resolve()), "WANDB_DIR": str(logs.resolve())}
-    environment = {name: value for name, value in os.environ.items() if name not in account.OF_A_PROCESS} | own
+    environment = {name: value for name, value in os.environ.items() if name not in account.OF_A_PROCESS}
+    environment |= {"STUDY_RUNS": str(job.out.resolve()), "WANDB_DIR": str(logs.resolve())}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # has `python`
     logs.mkdir(parents=True, exist_ok=True)
     agents = []
-    with processes.noted() as asked:
-        for number, slot in enumerate(job.layout(here)[: len(job.due())]):
+    with processes.noted() as signals:
+        for number, slot in enumerate(job.layout(machine)[: len(job.due())]):
             more = {"OMP_NUM_THREADS": str(slot.threads)}
             more |= {} if slot.gpu is None else {"CUDA_VISIBLE_DEVICES": slot.gpu}
             with (logs / f"{number}.log").open("ab") as log:
@@ -155,12 +155,12 @@ def _agents(sweep: str, job: local.Job, here: Resources) -> int:
                 )
             agents.append(started)
         print(f"{len(agents)} agents; logs in {logs}", flush=True)
-        while not asked and any(one.poll() is None for one in agents):
+        while not signals and any(agent.poll() is None for agent in agents):
             time.sleep(local.POLL)
-        for one in agents:
-            one.kill()  # its run ends with it
-            one.wait()
-    if asked:
+        for agent in agents:
+            agent.kill()  # its run ends with it
+            agent.wait()
+    if signals:
         print("interrupted: the same command again continues this sweep")
-        return 128 + asked[0]
+        return 128 + signals[0]
     return 0

@@ -14,7 +14,7 @@ import shlex
 from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache, lru_cache
-from typing import Annotated, Any
+from typing import Annotated, Any, Union
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
@@ -141,22 +141,20 @@ def check(dotted: str, value: Any) -> None:
     if dotted not in names:
         near = difflib.get_close_matches(dotted, names, n=1)
         raise InputError(f"{dotted}: no such field. {f'Did you mean {near[0]}?' if near else LISTS_ALL}")
-    problems = []
-    for adapter in _adapters(dotted):
-        try:
-            adapter.validate_python(value, strict=True)
-            return
-        except ValidationError as error:
-            problems.append(expected(error.errors()[0]))
-    hint = ""
-    if isinstance(value, str) and "number" in problems[0]:
-        hint = " YAML reads numbers such as 1.0e-4, with a point and no quotes."
-    if not isinstance(value, str) and "string" in problems[0]:
-        hint = " YAML reads words such as no and 2014 as other than text: quote them."
-    raise InputError(f"{dotted}: {problems[0]}{hint}")
+    try:
+        _adapter(dotted).validate_python(value, strict=True)
+    except ValidationError as error:
+        problem = expected(error.errors()[0])
+        hint = ""
+        if isinstance(value, str) and "number" in problem:
+            hint = " YAML reads numbers such as 1.0e-4, with a point and no quotes."
+        elif not isinstance(value, str) and "string" in problem:
+            hint = " YAML reads words such as no and 2014 as other than text: quote them."
+        raise InputError(f"{dotted}: {problem}{hint}") from None
 
 
 @cache
-def _adapters(dotted: str) -> tuple[TypeAdapter[Any], ...]:
-    kinds: list[Any] = [Annotated[field.annotation, field] for field in declared()[dotted].values()]
-    return tuple(TypeAdapter(kind, config=ConfigDict(allow_inf_nan=False)) for kind in kinds)
+def _adapter(dotted: str) -> TypeAdapter[Any]:
+    """Return what validates a value of a field. A field of several kinds takes the values of each."""
+    kinds: Any = Union[tuple(Annotated[field.annotation, field] for field in declared()[dotted].values())]  # noqa: UP007
+    return TypeAdapter(kinds, config=ConfigDict(allow_inf_nan=False))

@@ -48,8 +48,8 @@ class Cell:
         given: the point as the file has it.
         overrides: the same with `arm` taken apart, by full names.
         experiment: None if the configuration rejects the cell.
-        id: identity of the experiment; empty without one.
         reason: the rejection; empty for an experiment.
+        id: identity of the experiment; empty without one.
         facet: such as `family=transformer`; empty where nothing of the kind varies.
         arm: such as `scale=rsqrt key_width=16`; `base` where it gives no field in which arms of its facet differ.
         label: everything that varies over the grid, seeds too.
@@ -58,8 +58,8 @@ class Cell:
     given: Overrides
     overrides: Overrides
     experiment: Experiment | None
-    id: str
     reason: str
+    id: str
     facet: str
     arm: str
     label: str
@@ -68,6 +68,13 @@ class Cell:
     def overrides_json(self) -> str:
         """The text for `study train --overrides-json` that declares this experiment."""
         return json.dumps(self.overrides)
+
+
+@dataclass(frozen=True)
+class Run(Cell):
+    """A cell that is an experiment."""
+
+    experiment: Experiment
 
 
 @dataclass(frozen=True)
@@ -86,14 +93,14 @@ class Spec:
     blind: bool = False
 
     @cached_property
-    def runnable(self) -> tuple[Cell, ...]:
+    def runnable(self) -> tuple[Run, ...]:
         """The cells that are experiments."""
-        return tuple(cell for cell in self.cells if cell.experiment)
+        return tuple(cell for cell in self.cells if isinstance(cell, Run))
 
     @cached_property
     def seeds(self) -> tuple[int, ...]:
         """Every seed of the grid, in the order of the file."""
-        return tuple(dict.fromkeys(cell.experiment.seed for cell in self.cells if cell.experiment))
+        return tuple(dict.fromkeys(cell.experiment.seed for cell in self.runnable))
 
     @cached_property
     def arms(self) -> dict[str, tuple[str, ...]]:
@@ -115,14 +122,12 @@ def grid(file: SweepFile) -> Iterable[Overrides]:
         InputError: the file is no grid of listed values, or has too many cells.
     """
     parameters = file.fields()
-    misfits = [f"parameters.{name}" for name, parameter in parameters.items() if not parameter.choices]
-    if file.run_cap:
-        misfits.insert(0, "run_cap")
-    if file.method != "grid":
-        misfits.insert(0, "method")
-    if misfits:
-        remedy = "every cell of which runs; else see `study tune`."
-        raise InputError(f"{misfits[0]}: expected a grid of listed values, {remedy}")
+    ranges = [f"parameters.{name}" for name, parameter in parameters.items() if not parameter.choices]
+    if file.method != "grid" or file.run_cap or ranges:
+        misfit = "method" if file.method != "grid" else "run_cap" if file.run_cap else ranges[0]
+        raise InputError(
+            f"{misfit}: expected a grid of listed values, every cell of which runs; else see `study tune`."
+        )
     values = [parameter.choices for parameter in parameters.values()]
     if (count := math.prod(map(len, values))) > MOST:
         raise InputError(f"parameters: expected at most {MOST:,} cells, got {count:,}. Remove values.")
@@ -143,7 +148,7 @@ def load(path: Path, points: Callable[[SweepFile], Iterable[Overrides]] = grid) 
     file, tree = read_file(path)
     try:
         cells = cells_of(list(points(file)))
-        experiments = [cell.experiment for cell in cells if cell.experiment]
+        experiments = [cell.experiment for cell in cells if isinstance(cell, Run)]
         corpora = {experiment.data.name: experiment.data for experiment in experiments}
         pruned = all(experiment.pruning for experiment in experiments)
         goal = metrics.check(file.metric.name, file.metric.goal, corpora.values(), pruned)
@@ -171,46 +176,42 @@ def cells_of(points: Sequence[Overrides]) -> tuple[Cell, ...]:
     Raises:
         InputError: a field or value that no experiment takes, one experiment twice, or none at all.
     """
-    _check_values(points)
     declared = [expand(point) for point in points]
+    _check_fields(points, declared)
     if any(PRESET in overrides for overrides in declared):
         declared = [{FAMILY: family_of(overrides), **overrides} for overrides in declared]
-    cells = []
-    arms: dict[str, tuple[Experiment | None, str]] = {}
+    cells: list[Cell] = []
+    arms: dict[str, Experiment | str] = {}
     for point, overrides, labels in zip(points, declared, _labels(declared), strict=True):
         arm = {name: value for name, value in overrides.items() if name != SEED}
         key = repr(arm)
         if key not in arms:
-            arms[key] = _validated(arm)
-        experiment, reason = arms[key]
-        if experiment and SEED in overrides:
+            try:
+                arms[key] = experiment_from(arm)
+            except InputError as reason:
+                arms[key] = str(reason)
+        experiment = arms[key]
+        if isinstance(experiment, str):
+            cells.append(Cell(point, overrides, None, experiment, "", *labels))
+            continue
+        if SEED in overrides:
             experiment = experiment.model_copy(update={SEED: overrides[SEED]})  # every seed has been checked
-        identity = experiment_id(experiment) if experiment else ""
-        cells.append(Cell(point, overrides, experiment, identity, reason, *labels))
+        cells.append(Run(point, overrides, experiment, "", experiment_id(experiment), *labels))
     _check_once(cells)
     return tuple(cells)
 
 
-def _check_values(points: Iterable[Overrides]) -> None:
-    """Refuse what is a mistake in every cell, and a field both in an arm and as a parameter that varies."""
-    parameters: dict[str, dict[str, Any]] = {}
-    for point in points:
-        for name, value in point.items():
-            parameters.setdefault(name, {})[repr(value)] = value
-    for name, values in parameters.items():
-        for value in values.values():
-            for dotted, leaf in expand({name: value}).items():
-                if name == ARM and dotted in parameters and (dotted == SEED or len(parameters[dotted]) > 1):
-                    raise InputError(f"arm: {dotted}: expected in an arm or as a parameter, got both. Remove one.")
-                check(dotted, leaf)
-
-
-def _validated(overrides: Overrides) -> tuple[Experiment | None, str]:
-    """Return the experiment, or the reason why there is none."""
-    try:
-        return experiment_from(overrides), ""
-    except InputError as reason:
-        return None, str(reason)
+def _check_fields(points: Sequence[Overrides], declared: Sequence[Overrides]) -> None:
+    """Refuse what no experiment takes, and a field both in an arm and as a parameter that varies or is the seed."""
+    varied = [SEED, *_varied(points, points[0])]
+    for arm in dict.fromkeys(point[ARM] for point in points if ARM in point):
+        for name in expand({ARM: arm}):
+            if name in points[0] and name in varied:
+                raise InputError(f"arm: {name}: expected in an arm or as a parameter, got both. Remove one.")
+    used = {(name, repr(value)): value for fields in (*points, *declared) for name, value in fields.items()}
+    for (name, _), value in used.items():
+        if name != ARM:
+            check(name, value)
 
 
 def _check_once(cells: Sequence[Cell]) -> None:
