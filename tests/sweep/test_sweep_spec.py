@@ -10,6 +10,7 @@ from processes import output_of
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.store.manifest import Results
+from study.sweep import spec
 from study.sweep.fields import expand
 from study.sweep.file import parse, tagged
 from study.sweep.spec import load
@@ -70,6 +71,19 @@ def test_arm_is_taken_apart_and_laid_over_constants(spec_of):
     assert spec.seeds == (7, 8)
     assert spec.cells[-1].experiment.model.width == 32
     assert spec.cells[0].experiment.training.learning_rate == 3e-3
+
+
+def test_an_arm_is_validated_once_and_its_cells_keep_the_experiment(spec_of, monkeypatch):
+    built = []
+    monkeypatch.setattr(spec, "experiment_from", lambda fields: built.append(fields) or experiment_from(fields))
+    heads = spec_of("{model.attention.heads: {values: [1, 2, 5]}, seed: {values: [7, 8, 9]}}")
+    assert [fields["model.attention.heads"] for fields in built] == [1, 2, 5]
+    assert [cell.experiment.seed for cell in heads.runnable] == [7, 8, 9] * 2
+    assert [cell.id for cell in heads.runnable] == [experiment_id(cell.experiment) for cell in heads.runnable]
+    assert [(cell.arm, cell.label, cell.id) for cell in heads.cells[6:]] == [
+        ("heads=5", f"heads=5 seed={seed}", "") for seed in (7, 8, 9)
+    ]
+    assert len(built) == 3, "labels and identities build nothing"
 
 
 def test_corpus_and_family_make_facets_each_with_its_own_baseline(spec_of):
