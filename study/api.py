@@ -77,8 +77,7 @@ def experiment(preset: str | None = None, /, **fields: Any) -> Experiment:
         InputError: a field or value that no experiment takes.
     """
     from study.config.overrides import PRESET
-    from study.sweep.fields import full_name
-    from study.sweep.grid import expand
+    from study.sweep.fields import expand, full_name
 
     values: dict[str, Any] = {}
     for name, value in expand(fields).items():

@@ -22,7 +22,7 @@ from study.analysis.labels import arm_words, interval, number
 from study.analysis.runs import Runs, primary
 from study.analysis.tables import Row, Table
 from study.scores.metrics import decimals, title
-from study.sweep.grid import ARM, expand, text
+from study.sweep.fields import ARM, expand, text
 from study.sweep.spec import Spec
 
 if TYPE_CHECKING:

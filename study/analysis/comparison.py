@@ -90,7 +90,7 @@ def facet_of(name: str, metric: str, rows: pd.DataFrame, arms: tuple[Arm, ...], 
 
 def questions(spec: Spec) -> tuple[str, ...]:
     """Return the questions of a sweep's pruning runs; empty if it has none."""
-    sections = [cell.experiment.pruning for cell in spec.cells if cell.experiment]
+    sections = [cell.experiment.pruning for cell in spec.runnable]
     return tuple(dict.fromkeys(section.question for section in sections if section))
 
 
@@ -114,7 +114,7 @@ def shown_metrics(spec: Spec) -> list[str]:
 
 def has_bleu(spec: Spec, facet: str) -> bool:
     """Return True if a facet's targets are sentences. BLEU needs four words; targets of probes are often shorter."""
-    return any(c.experiment.data.sentences for c in spec.cells if c.experiment and spec.facet(c) == facet)
+    return any(cell.experiment.data.sentences for cell in spec.runnable if cell.facet == facet)
 
 
 def _table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:

@@ -23,7 +23,7 @@ from study.folders import SWEEPS
 from study.scores.metrics import is_diagnostic
 from study.store.folder import Store
 from study.store.rows import arm_of
-from study.sweep.grid import text
+from study.sweep.fields import text
 from study.sweep.spec import Cell, Spec, load
 
 if TYPE_CHECKING:
@@ -266,11 +266,11 @@ class Runs:
 
     def _run(self, spec: Spec, cell: Cell, published: bool) -> DeclaredRun:
         """Return a cell with the state of its run. Working records are checked; `study verify` checks others."""
-        facet, arm, e, store = spec.facet(cell), spec.arm(cell), cell.experiment, self.store
-        if e is None or cell.id is None:
-            seed, note = cell.overrides.get("seed"), cell.reason or ""
-            return DeclaredRun(facet, arm, seed, "", "inapplicable", note, cell)
-        run = DeclaredRun(facet, arm, e.seed, cell.id, "missing", "", cell)
+        e, store = cell.experiment, self.store
+        if e is None:
+            seed = cell.overrides.get("seed")
+            return DeclaredRun(cell.facet, cell.arm, seed, "", "inapplicable", cell.reason, cell)
+        run = DeclaredRun(cell.facet, cell.arm, e.seed, cell.id, "missing", "", cell)
         if not published:
             return run
         if store.published:

@@ -19,7 +19,7 @@ from study.analysis.runs import ArmRuns, Runs, find_levels, matching
 from study.claims.schema import Contrast, Overrides, Pair
 from study.errors import InputError
 from study.scores import metrics
-from study.sweep.grid import text
+from study.sweep.fields import text
 
 RATE, DRAW = "training.learning_rate", "data.seed"
 """Fields over which a band is taken, and draws of the corpus."""

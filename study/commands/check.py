@@ -58,17 +58,17 @@ def main(argv: Sequence[str]) -> int:
 
     torch.set_num_threads(1)  # the models are small
     try:
-        own = Part.named(plugin.value)
+        part = Part.named(plugin.value)
     except ValueError as problem:
         raise InputError(f"{problem}. docs/own-mechanisms.md lists the facts of every axis.") from None
-    print(f"{plugin.name}, a value of {own.axis} ({plugin.path}:{inspect.getsourcelines(own)[1]})")
+    print(f"{plugin.name}, a value of {part.axis} ({plugin.path}:{inspect.getsourcelines(part)[1]})")
     failed = 0
-    for found in check(own.axis, plugin.value):
-        print("fail " if found.problem else "ok   ", found.name, flush=True)
-        if found.problem:
-            print(f"      {found.problem}")
+    for outcome in check(part.axis, plugin.value):
+        print("fail " if outcome.problem else "ok   ", outcome.name, flush=True)
+        if outcome.problem:
+            print(f"      {outcome.problem}")
             failed += 1
-    field = f"model.{own.axis}" if own.axis in ("mixing", "positions") else f"model.attention.{own.axis}"
+    field = f"model.{part.axis}" if part.axis in ("mixing", "positions") else f"model.attention.{part.axis}"
     fails = "1 check fails" if failed == 1 else f"{failed} checks fail"
     print(fails if failed else f"all checks pass; use it with --{field} {args.mechanism}")
     return min(failed, 1)
@@ -76,14 +76,14 @@ def main(argv: Sequence[str]) -> int:
 
 def _check_text(folder: Path, source: str, target: str) -> int:
     """Print a table of the splits and all that cannot be used; return the exit status."""
-    if not (found := find(folder, source, target)):
+    if not (paths_of := find(folder, source, target)):
         names = f"train.{source} and train.{target}, or train.tsv"
         raise InputError(f"{folder}: expected files such as {names}, got none. Check --source and --target.")
     splits: dict[str, list[Pair]] = {}
-    problems = [f"{folder}: expected a split {name}, got none." for name in ("train", "valid") if name not in found]
-    if not found.keys() - {"train", "valid"}:
+    problems = [f"{folder}: expected a split {name}, got none." for name in ("train", "valid") if name not in paths_of]
+    if not paths_of.keys() - {"train", "valid"}:
         problems.append(f"{folder}: expected a test split beside train and valid, got none.")
-    for name, paths in found.items():
+    for name, paths in paths_of.items():
         try:
             splits[name] = read(paths)
         except InputError as problem:

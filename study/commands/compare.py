@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from study import api, attention_map
-from study.commands.options import Parser, place, say, table_lines, write_picture
+from study.commands.options import Parser, say, table_lines, translation_options, write_picture
 from study.errors import InputError
 from study.store.find import RUN
 
@@ -60,18 +60,21 @@ def _side_by_side(runs: Sequence[api.Run], sentence: str, args: Namespace) -> No
     from study.commands.translate import warn_of_unknown
     from study.config.words import differing
 
-    found = [run.translate(sentence, **place(args)) for run in runs]
+    translations = [run.translate(sentence, **translation_options(args)) for run in runs]
     for run in runs:
         warn_of_unknown(run, sentence)
     words = differing([run.record.config for run in runs])
-    maps = [replace(one, model=word or one.model) for word, one in zip(words, found, strict=True) if one.attention]
+    maps = []
+    for word, translation in zip(words, translations, strict=True):
+        if translation.attention:
+            maps.append(replace(translation, model=word or translation.model))
     if args.plot and not maps:
         raise InputError("--plot: expected attention over tokens, got none. Remove it, or choose other runs.")
     if args.plot:
         write_picture(maps[0].plot(*maps[1:]), args.plot)
     title = attention_map.title(maps[0].attention or {}) if maps else "no attention map"
     say(f"{' '.join(sentence.split())}   ({title})", "")
-    blocks = [list(_block(*one)) for one in zip(words, found, strict=True)]
+    blocks = [list(_block(*block)) for block in zip(words, translations, strict=True)]
     say(*side_by_side(blocks, shutil.get_terminal_size((120, 24)).columns))
 
 

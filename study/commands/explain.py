@@ -41,11 +41,11 @@ def main(argv: Sequence[str]) -> int:
         print(f"  x: {origins[site].query}", f"  m: {origins[site].memory}", sep="\n")
         print(*(f"     {line}" for line in equations_of(module, model.carries)), sep="\n")
         print(f"  c: {origins[site].use}")
-    found = cost_of(model, sizes)
+    cost = cost_of(model, sizes)
     rows = [
-        {"part": name, "parameters": part.parameters, "flops_per_token": round(part.flops / found.target)}
-        for name, part in found.parts.items()
+        {"part": name, "parameters": part.parameters, "flops_per_token": round(part.flops / cost.target)}
+        for name, part in cost.parts.items()
     ]
-    rows.append({"part": "total", "parameters": found.parameters, "flops_per_token": found.flops_per_token})
+    rows.append({"part": "total", "parameters": cost.parameters, "flops_per_token": cost.flops_per_token})
     print("", *table_lines(rows), f"\nS = {sizes.source}, L = {sizes.target} tokens", sep="\n")
     return 0

@@ -52,18 +52,18 @@ def main(argv: Sequence[str]) -> int:
     parser.share("--csv", "--runs")
     args = parser.parse_args(argv)
     if args.what == "runs":
-        table, shown = _runs(args)
+        table, columns = _runs(args)
     elif args.query or args.runs:
         raise InputError(f"--query, --runs: expected with `study ls runs`, got {args.what}. Remove them.")
     else:
         import pandas as pd
 
         table = pd.DataFrame(LISTERS[args.what]())
-        shown = list(FIELDS if args.what == "fields" else map(str, table))
+        columns = list(FIELDS if args.what == "fields" else map(str, table))
     if args.csv:
         print(table.to_csv(index=False, lineterminator="\n"), end="")
         return 0
-    part = table[shown].head(MOST if args.what == "runs" else len(table))
+    part = table[columns].head(MOST if args.what == "runs" else len(table))
     if args.what == "runs":
         part = part.rename(columns=lambda name: name.rpartition(".")[2])  # as a condition has it
     if "started_utc" in part:
@@ -82,13 +82,13 @@ def _runs(args: Namespace) -> tuple[pd.DataFrame, list[str]]:
     runs = runs_folder(args.runs) if args.runs is None else folder(args.runs, "--runs")
     few = not (args.query or args.csv)
     table = ledger.table(stores(runs), *((["status"], SCORES) if few else ()))
-    named: list[str] = []
+    queried: list[str] = []
     if args.query:
-        table, named = ledger.query(table, args.query)
-    there = map(str, table.head(MOST).dropna(axis=1, how="all"))
-    tests = sorted(name for name in there if name.startswith("test") and name.split("/")[1] in SCORES)
-    began = [] if named else ["started_utc"]  # a terminal has no room for both
-    usual = ["id", "status", *began, *tests[: len(SCORES)], *named]
+        table, queried = ledger.query(table, args.query)
+    present = map(str, table.head(MOST).dropna(axis=1, how="all"))
+    tests = sorted(name for name in present if name.startswith("test") and name.split("/")[1] in SCORES)
+    began = [] if queried else ["started_utc"]  # a terminal has no room for both
+    usual = ["id", "status", *began, *tests[: len(SCORES)], *queried]
     return table, [name for name in dict.fromkeys(usual) if name in table]
 
 
@@ -124,12 +124,18 @@ def _fields() -> Iterator[dict[str, Any]]:
 def _scores() -> Iterator[dict[str, Any]]:
     from study.scores import metrics
 
-    known = dict.fromkeys(name for section in _sections() for name in metrics.names(section))
-    for score, one in metrics.METRICS.items():
-        splits = [split for split, metric in (name.split("/") for name in known) if metric == score]
+    names = dict.fromkeys(name for section in _sections() for name in metrics.names(section))
+    for score, definition in metrics.METRICS.items():
+        splits = [split for split, metric in (name.split("/") for name in names) if metric == score]
         if splits:
             where = ", ".join(splits)
-            yield {"score": score, "name": one.full_title, "goal": one.goal, "splits": where, "meaning": one.meaning}
+            yield {
+                "score": score,
+                "name": definition.full_title,
+                "goal": definition.goal,
+                "splits": where,
+                "meaning": definition.meaning,
+            }
 
 
 def _corpora() -> Iterator[dict[str, Any]]:

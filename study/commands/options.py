@@ -48,15 +48,15 @@ class Parser(argparse.ArgumentParser):
         raise InputError(f"{message.removeprefix('argument ')}.{near} See `{self.prog} --help`.")
 
 
-def suggest(word: str, known: Iterable[str]) -> str:
+def suggest(word: str, names: Iterable[str]) -> str:
     """Return ` Did you mean X?` for the nearest known word, or nothing.
 
     A dotted name is also near to the names that end alike: `--heads` to `--model.attention.heads`.
     """
-    known = list(known)
+    names = list(names)
     last = word.lstrip("-").split(".")[-1]
-    alike = [name for name in known if name.lstrip("-").split(".")[-1] == last]
-    near = sorted(alike, key=lambda name: name.count("."))[:1] or difflib.get_close_matches(word, known, n=1)
+    alike = [name for name in names if name.lstrip("-").split(".")[-1] == last]
+    near = sorted(alike, key=lambda name: name.count("."))[:1] or difflib.get_close_matches(word, names, n=1)
     return f" Did you mean {near[0]}?" if near else ""
 
 
@@ -136,7 +136,7 @@ def write_picture(figure: Figure, path: Path) -> None:
     print(f"picture  {path}", file=sys.stderr)
 
 
-def place(args: argparse.Namespace) -> dict[str, Any]:
+def translation_options(args: argparse.Namespace) -> dict[str, Any]:
     """Return --beam, --site, --layer and --head, as `Run.translate` takes them."""
     return {name: getattr(args, name) for name in ("beam", "site", "layer", "head")}
 
@@ -154,11 +154,11 @@ def columns() -> int:
 def paragraphs(text: str) -> list[str]:
     """Return the lines of a text, as long as the terminal has them. An indented line stays a line of its own."""
     text = re.sub(r"(?m)(^ +- .*)\n +(?=[^ -])", r"\1 ", re.sub(r"(?<=\S)\n(?=\S)", " ", text))
-    found: list[str] = []
+    lines: list[str] = []
     for line in text.split("\n"):
         indent = " " * (len(line) - len(line.lstrip(" -")))
-        found += textwrap.wrap(line, columns(), subsequent_indent=indent) or [""]
-    return found
+        lines += textwrap.wrap(line, columns(), subsequent_indent=indent) or [""]
+    return lines
 
 
 def table_lines(rows: Sequence[dict[Any, Any]]) -> Iterator[str]:
@@ -169,18 +169,18 @@ def table_lines(rows: Sequence[dict[Any, Any]]) -> Iterator[str]:
     """
     names = list(dict.fromkeys(name for row in rows for name in row))
     texts = [list(map(str, names)), *([_cell(row.get(name)) for name in names] for row in rows)]
-    by_column = [[line[place] for line in texts] for place in range(len(names))]
+    by_column = list(zip(*texts, strict=True))
     widths = [max(map(len, column)) for column in by_column]
     least = [max(len(piece) for text in column for piece in (*PIECE.findall(text), "")) for column in by_column]
     least[-1:] = [min(low, NARROWEST) for low in least[-1:]]  # a table without rows has no column
     room = columns() - 2 * (len(names) - 1)
     while sys.stdout is not None and sys.stdout.isatty() and sum(widths) > room:
-        spare, place = max(
+        spare, widest = max(
             (width if width > low else 0, at) for at, (width, low) in enumerate(zip(widths, least, strict=True))
         )
         if not spare:
             break
-        widths[place] -= 1
+        widths[widest] -= 1
     for line in texts:
         cells = [_folded(text, width) for text, width in zip(line, widths, strict=True)]
         for parts in itertools.zip_longest(*cells, fillvalue=""):

@@ -40,21 +40,22 @@ def main(argv: Sequence[str]) -> int:
     from study.analysis.power import AIMS, LEVEL, effect_size, power, seeds_for
     from study.claims.planning import sources, spreads
     from study.engine.estimate import estimated
+    from study.engine.resources import plural
     from study.sweep.spec import load
 
     spec, out = load(sweep_file(args.sweep)), runs_folder(args.runs)
-    experiments = [cell.experiment for cell in spec.runnable if cell.experiment]
+    experiments = [cell.experiment for cell in spec.runnable]
     name = args.metric or "/".join(spec.metric)
     metric = f"valid/{name.partition('/')[2] or name}"
     sd, correlation, lines = args.sd, args.correlation, list[str]()
-    pairs = dict.fromkeys(f"{one.data.name}/{one.model.family}" for one in experiments)
-    found = [*spreads(spec, sources(out), metric, pairs).values()] if sd is None else []
+    pairs = dict.fromkeys(f"{experiment.data.name}/{experiment.model.family}" for experiment in experiments)
     if sd is None:
-        if not found:
+        measured = spreads(spec, sources(out), metric, pairs)
+        if not measured:
             raise InputError(f"--sd: expected a number, or runs of two seeds of {spec.path}, got neither. Give it.")
-        known, source = max(found, key=lambda one: one[0].sd)
-        sd, correlation = known.sd, known.correlation if correlation is None else correlation
-        lines = [source, "sd over seeds {:.3g}; of single arms {:.3g} to {:.3g}".format(sd, *known.ends)]
+        spread, source = max(measured.values(), key=lambda pair: pair[0].sd)
+        sd, correlation = spread.sd, spread.correlation if correlation is None else correlation
+        lines = [source, "sd over seeds {:.3g}; of single arms {:.3g} to {:.3g}".format(sd, *spread.ends)]
         lines += [] if correlation is None else [f"same-seed correlation {correlation:.2f}"]
     if args.paired and (correlation is None or correlation > 1 - 1e-9):
         got = "none" if correlation is None else "1, since arms differ by the same number with every seed"
@@ -62,7 +63,7 @@ def main(argv: Sequence[str]) -> int:
     effect = effect_size(args.margin, sd, correlation if args.paired else None)
     sizes, count = [len(labels) for labels in spec.arms.values()], len(spec.seeds)
     tests = max(1, max(sizes) - 1)
-    times = [one for one in estimated(experiments, out, published()) if one is not None]
+    times = [seconds for seconds in estimated(experiments, out, published()) if seconds is not None]
     rows = []
     for aim in AIMS:
         need = seeds_for(aim, effect, args.power, LEVEL / tests, args.paired)
@@ -71,7 +72,7 @@ def main(argv: Sequence[str]) -> int:
         row[f"power with {count} seeds"] = f"{power(aim, effect, count, LEVEL / tests, args.paired):.2f}"
         rows.append(row)
     design = "paired by seed" if args.paired else "Welch's test"
-    lines += [f"margin {args.margin:g}, power {args.power:g}, {design}, {tests} contrast{'s' * (tests > 1)}", ""]
+    lines += [f"margin {args.margin:g}, power {args.power:g}, {design}, {plural(tests, 'contrast')}", ""]
     say(*lines, *table_lines(rows))
     return 0
 

@@ -44,8 +44,8 @@ def main(argv: Sequence[str]) -> int:
         raise InputError(f"{identity}: expected a finished run that was trained, got {got}. Choose another.")
     if not (base / "model.pt").is_file():
         raise InputError(f"{identity}: expected a run with a model, got none. `study rerun {identity}` makes one.")
-    given = {name: value for name in FIELDS if (value := getattr(args, name)) is not None}
-    pruning = Pruning().model_dump(include={"question"}) | given
+    flags = {name: value for name in FIELDS if (value := getattr(args, name)) is not None}
+    pruning = Pruning().model_dump(include={"question"}) | flags
     experiment = experiment_from(trained.config, {"pruning": pruning})
     folder = (args.runs or store.folder.resolve()) / experiment_id(experiment)
     print(f"{folder.name} → {folder}", flush=True)

@@ -46,14 +46,14 @@ def main(argv: Sequence[str]) -> int:
     if records.state(folder) in ("finished", "diverged"):
         print("this rerun has a record, so nothing is trained; remove its folder to train it again")
     os.environ.setdefault("WANDB_MODE", "disabled")
-    made = trial.record_of(experiment, folder, lambda line: print(line, flush=True))
+    repeated = trial.record_of(experiment, folder, lambda line: print(line, flush=True))
     from study.analysis.rerun import cause, differences
 
-    if found := list(differences(store, Store(folder.parent), identity)):
-        print(f"first difference: {found[0]}")
-        if len(found) > 1:
-            print(f"further differences: {len(found) - 1}, such as {found[-1]}")
-        print(f"likely cause: {cause(record, made)}")
+    if lines := list(differences(store, Store(folder.parent), identity)):
+        print(f"first difference: {lines[0]}")
+        if len(lines) > 1:
+            print(f"further differences: {len(lines) - 1}, such as {lines[-1]}")
+        print(f"likely cause: {cause(record, repeated)}")
         return 1
     print("equal bit for bit")
     return 0
@@ -67,10 +67,10 @@ def _experiment(record: Record, where: str, data: Path | None) -> Experiment:
     """
     if record.status == "failed":
         raise InputError(f"{where}: expected a finished run, got one that failed. Choose another.")
-    given = {} if data is None else {"data.folder": str(data)}
+    changes = {} if data is None else {"data.folder": str(data)}
     if record.provenance and record.provenance.deterministic:
-        given |= {"trainer.device": "cpu", "trainer.threads": "1"}
-    experiment = experiment_from(record.config, given)
+        changes |= {"trainer.device": "cpu", "trainer.threads": "1"}
+    experiment = experiment_from(record.config, changes)
     if experiment_id(experiment) != record.id:
         now = f"got one that it names {experiment_id(experiment)}. Use the version that made the run."
         raise InputError(f"{where}: expected a configuration of this version, {now}")

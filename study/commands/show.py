@@ -7,7 +7,7 @@ learning curve.
 against another run. The score is chrF of one sentence, or accuracy in a corpus without sentences. Generated corpora are
 generated again; Multi30k needs the variable STUDY_MULTI30K or --data, and text of your own its folder (--data).
 
-A CORPUS (`study ls corpora`) in place of a run prints the sizes of its splits and some sentence pairs with their gold
+A CORPUS (`study ls corpora`) instead of a run prints the sizes of its splits and some sentence pairs with their gold
 links. Needs no torch and no model.
 """
 
@@ -70,8 +70,8 @@ def _sentences(run: api.Run, args: Namespace) -> None:
     if args.csv:
         print(frame.to_csv(index=False, lineterminator="\n"), end="")
         return
-    other = f"; vs: {versus.id}" if versus else ""
-    say(f"{run.id}, {frame.attrs['split']}: {frame.attrs['score']} of each sentence, the worst first{other}")
+    against = f"; vs: {versus.id}" if versus else ""
+    say(f"{run.id}, {frame.attrs['split']}: {frame.attrs['score']} of each sentence, the worst first{against}")
     for row in frame[:WORST].to_dict("records"):
         say("", *record_lines(row))
     if len(frame) > WORST:
@@ -82,8 +82,8 @@ def _corpus(args: Namespace) -> None:
     from study.config import experiment_from
     from study.corpora import load, mean_words, words
 
-    place = {"data.folder": str(args.data)} if args.data else {}
-    corpus = load(experiment_from({"data.name": args.run, "training.select": "last", **place}).data)
+    folder = {"data.folder": str(args.data)} if args.data else {}
+    corpus = load(experiment_from({"data.name": args.run, "training.select": "last", **folder}).data)
     split = args.split or corpus.tests[0]
     if split not in corpus.splits:
         raise InputError(f"--split: expected {', '.join(corpus.splits)}, got {split}.")

@@ -21,6 +21,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from study.commands.options import SHARED, Parser, natural, positive, program, runs_folder
@@ -49,11 +50,6 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option, a wrong sweep file, or a folder that cannot be written or read.
     """
     args = _parser().parse_args(argv)
-    args.asked = None
-    if args.engine == "slurm":
-        args.asked = slurm.Options.parse("--slurm", args.slurm)
-    elif args.engine == "ray":
-        args.asked = ray.Options.parse("--ray", args.ray)
     for option, engines in ENGINES.items():
         if getattr(args, option) is not None and args.engine not in engines:
             name, wanted = option.replace("_", "-"), " or ".join(engines)
@@ -65,7 +61,7 @@ def main(argv: Sequence[str]) -> int:
         spec = load(path)
         if args.blind or planning.blind(spec):
             spec = replace(spec, blind=True, metric=("valid", spec.metric[1]))
-        code, seconds = run(spec, args)
+        code, seconds = run(spec, _chosen(spec, args), args)
         if code > 128:  # a signal
             return code
         worst = max(worst, code)
@@ -77,18 +73,20 @@ def main(argv: Sequence[str]) -> int:
     return worst
 
 
-def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> tuple[int, Sequence[float | None]]:
+def run(
+    spec: Spec, cells: Sequence[Cell], args: argparse.Namespace, report: Report | None = None
+) -> tuple[int, Sequence[float | None]]:
     """Do what the options ask for with one sweep; return the exit status, and the time of each run that is due.
 
     Args:
         spec: the sweep.
+        cells: the cells to run.
         args: the options of `study sweep`.
         report: prints the results (default: the table of `study report`).
     """
     out = runs_folder(args.runs)
     if out.exists() and not out.is_dir():
         raise InputError(f"{out}: expected a folder of runs, got a file. Name another folder with --runs.")
-    cells = _chosen(spec, args)
     job = local.job_of(spec, cells, out, retries=args.retries, slots=args.slots)
     if args.status:
         print(status.describe(spec, cells, out))
@@ -99,7 +97,7 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
         seconds = estimated((task.experiment for task in todo.tasks), out, published())
         _plan(spec, cells, todo, seconds, args)
         return 0, seconds
-    for line in status.inapplicable(spec, cells):
+    for line in status.inapplicable(cells):
         print(line)
     if todo.tasks:
         require_working(out)
@@ -113,9 +111,9 @@ def run(spec: Spec, args: argparse.Namespace, report: Report | None = None) -> t
     if args.engine == "local" or not todo.tasks:
         code = local.run(job, resources.here())
     elif args.engine == "slurm":
-        return slurm.run(todo, args.asked) or int(bad > 0), ()
+        return slurm.run(todo, args.slurm or slurm.Options()) or int(bad > 0), ()
     elif args.engine == "ray":
-        code = ray.run(todo, args.asked, args.address) or int(bad > 0)
+        code = ray.run(todo, args.ray or ray.Options(), args.address) or int(bad > 0)
     else:
         from study.engine import wandb_agents
 
@@ -131,29 +129,28 @@ def _plan(
     """Print the runs to do, or the lines that do them; and the jobs, the resources and the time that they take."""
     if args.dry_run:
         print(f"{spec.name}: {len(todo.tasks)} of {len(spec.cells)} declared would run")
-        for line in (*(f"  {task.id}  {task.label}" for task in todo.tasks), *status.inapplicable(spec, cells)):
+        for line in (*(f"  {task.id}  {task.label}" for task in todo.tasks), *status.inapplicable(cells)):
             print(line)
     if not todo.tasks:
         return
-    here, to = resources.here(), ["--runs", str(todo.out.resolve())]
+    machine, to = resources.here(), ["--runs", str(todo.out.resolve())]
     to += [plugins.OPTION] if os.environ.get(plugins.ALLOWED) == plugins.EVERY else []
-    fields = {cell.id: cell.overrides_json for cell in cells}
-    commands = [shlex.join([*STUDY, "train", "--overrides-json", fields[task.id], *to]) for task in todo.tasks]
+    commands = [shlex.join([*STUDY, "train", "--overrides-json", task.overrides_json, *to]) for task in todo.tasks]
     if args.engine == "slurm":
-        words = [*STUDY, "sweep", str(spec.path.resolve()), *to, *(f"--only={one}" for one in args.only or ())]
+        words = [*STUDY, "sweep", str(spec.path.resolve()), *to, *(f"--only={pattern}" for pattern in args.only or ())]
         words += [f"--seeds={','.join(map(str, args.seeds))}"] if args.seeds else []
         words += [f"--slots={args.slots}"] if args.slots else []
         words += [f"--retries={args.retries}"] if args.retries != 1 else []
         words += [f"--{name}" for name in ("unpublished", "blind") if getattr(args, name)]
-        plan = args.asked.plan(todo, words)
+        plan = (args.slurm or slurm.Options()).plan(todo, words)
     elif args.engine == "ray":
-        plan = args.asked.plan(todo, commands)
+        plan = (args.ray or ray.Options()).plan(todo, commands)
     else:
-        plan = local.plan(todo, here, commands)
+        plan = local.plan(todo, machine, commands)
         if args.engine == "wandb":
             from study.engine import wandb_agents
 
-            plan = plan._replace(script=wandb_agents.script(spec, todo.out, todo.layout(here)))
+            plan = plan._replace(script=wandb_agents.script(spec, todo.out, todo.layout(machine)))
     if args.print:
         places.write(spec, todo.out)
         print(plan.script)
@@ -165,12 +162,12 @@ def _report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
     """Print the table of results, unless some of them are published ones or nobody is to see them yet."""
     where = "" if out == Path("runs") else f" --runs {shlex.quote(str(out))}"
     table = f"`{program()} report {spec.path}{where}`"
-    made = [cell.id for cell in spec.runnable if cell.id and records.state(out / cell.id) in ("finished", "diverged")]
+    done = [cell.id for cell in spec.runnable if records.state(out / cell.id) in ("finished", "diverged")]
     if spec.blind:
         print(f"blind: no test score is shown here; {table} shows them when you want to look")
     elif args.unpublished:
         print(f"{table} prints the table once all runs are there")
-    elif made:
+    elif done:
         from study.analysis.report import report_sweep
 
         report_sweep(spec, out)
@@ -178,9 +175,9 @@ def _report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
 
         for line in planning.answers(spec, out):
             print(line)
-        print(f"{'see one':<7} {program()} show {made[0]}{where}")
-        known = Store(published()) if published().is_dir() else ()
-        if same := [one for one in made if one in known]:
+        print(f"{'see one':<7} {program()} show {done[0]}{where}")
+        store = Store(published()) if published().is_dir() else ()
+        if same := [identity for identity in done if identity in store]:
             print(f"{'again':<7} {program()} rerun {same[0]}   # trains the published run, and compares every number")
 
 
@@ -194,8 +191,10 @@ def _parser() -> Parser:
     engines = ("local", "slurm", "ray", "wandb")
     text = "what starts runs: this command (local), jobs of SLURM, tasks of Ray, or W&B agents (default: local)"
     add("--engine", choices=engines, default="local", help=text)
-    add("--slurm", metavar="NAME=VALUE,...", help="resources of a job: partition=gpu,time=4h,gpus=1,cpus=8,parallel=20")
-    add("--ray", metavar="NAME=VALUE,...", help="resources of a run: gpus=0.25,cpus=2 (default: cpus=1)")
+    text = "resources of a job: partition=gpu,time=4h,gpus=1,cpus=8,parallel=20"
+    add("--slurm", type=partial(slurm.Options.parse, "--slurm"), metavar="NAME=VALUE,...", help=text)
+    text = "resources of a run: gpus=0.25,cpus=2 (default: cpus=1)"
+    add("--ray", type=partial(ray.Options.parse, "--ray"), metavar="NAME=VALUE,...", help=text)
     add("--address", metavar="HOST:PORT", help="address of a Ray cluster, or auto (default: Ray on this machine)")
     text = "run only arms whose label or identity matches PATTERN (glob), or contains it; repeat to require several"
     add("--only", action="append", metavar="PATTERN", help=text)
@@ -208,13 +207,13 @@ def _parser() -> Parser:
 
 def add_local(parser: Parser) -> None:
     """Add the options of runs on this machine, which `study tune` has too."""
-    add, what = parser.add_argument, parser.add_mutually_exclusive_group()
+    add, instead = parser.add_argument, parser.add_mutually_exclusive_group()
     parser.share("--runs")
     add("--slots", type=positive, metavar="N", help="runs at a time (default: one per core, or several per GPU)")
-    what.add_argument("--status", action="store_true", help="print the state of every run, and stop")
-    what.add_argument("--dry-run", action="store_true", help="list the runs to do and estimate the time, and stop")
+    instead.add_argument("--status", action="store_true", help="print the state of every run, and stop")
+    instead.add_argument("--dry-run", action="store_true", help="list the runs to do and estimate the time, and stop")
     text = "print a shell command for each run to do, one a line, for xargs or GNU parallel, and stop"
-    what.add_argument("--print", choices=("commands",), help=text)
+    instead.add_argument("--print", choices=("commands",), help=text)
     add("--retries", type=natural, metavar="N", default=1, help="start a failed run up to N more times (default: 1)")
 
 
@@ -222,17 +221,20 @@ def _seeds(text: str) -> list[int]:
     return [natural(part) for part in text.split(",")]
 
 
+def _fits(cell: Cell, pattern: str) -> bool:
+    return any(pattern in name or fnmatch.fnmatchcase(name, pattern) for name in (cell.id, cell.label))
+
+
 def _chosen(spec: Spec, args: argparse.Namespace) -> tuple[Cell, ...]:
     """Return the cells that the options choose."""
     if unknown := set(args.seeds or ()) - set(spec.seeds):
         raise InputError(f"--seeds: expected some of {', '.join(map(str, spec.seeds))}, got {min(unknown)}.")
-    known = Store(published()) if args.unpublished else ()
+    store = Store(published()) if args.unpublished else ()
     chosen = []
     for cell in spec.cells:
-        names = (cell.id or "", spec.label(cell))
-        fits = [any(one in name or fnmatch.fnmatchcase(name, one) for name in names) for one in args.only or ()]
-        seed = cell.overrides.get("seed", spec.seeds[0])
-        if all(fits) and (args.seeds is None or seed in args.seeds) and (cell.id is None or cell.id not in known):
+        if args.seeds is not None and cell.overrides.get("seed", spec.seeds[0]) not in args.seeds:
+            continue
+        if all(_fits(cell, pattern) for pattern in args.only or ()) and cell.id not in store:
             chosen.append(cell)
     if not chosen and args.only:
         patterns = " and ".join(map(repr, args.only))

@@ -24,9 +24,8 @@ from study.errors import InputError
 from study.folders import sweeps_of
 from study.scores.metrics import decimals, title
 from study.store import records
-from study.sweep import fields
+from study.sweep.fields import expand, takes
 from study.sweep.file import read_yaml
-from study.sweep.grid import expand
 
 HEADLINE = ("exact", "bleu", "nll", "aer")
 """Scores of the line that ends a training."""
@@ -52,23 +51,23 @@ def main(argv: Sequence[str]) -> int:
     parser.share("--runs")
     add_experiment(parser)
     args = parser.parse_args(argv)
-    given = layers(args)
+    fields = layers(args)
     try:
-        experiment = experiment_from(*given)
+        experiment = experiment_from(*fields)
     except InputError as reason:
-        if SWEEP in os.environ and _plausible(given[1]):  # a few failures would end an agent
+        if SWEEP in os.environ and _plausible(fields[1]):  # a few failures would end an agent
             from study.tracking import tracker
 
             print(f"inapplicable: {reason}")
-            tracker.inapplicable(given[1], str(reason), runs_folder(args.runs) / "inapplicable")
+            tracker.inapplicable(fields[1], str(reason), runs_folder(args.runs) / "inapplicable")
             return 0
         raise
-    named = args.runs is None and "out" in experiment.model_fields_set
-    runs = runs_folder(experiment.out if named else args.runs)
+    declares_folder = args.runs is None and "out" in experiment.model_fields_set
+    runs = runs_folder(experiment.out if declares_folder else args.runs)
     if SWEEP in os.environ and importlib.util.find_spec("wandb"):
         from study.engine import wandb_agents
 
-        wandb_agents.find_place(experiment, given[1], runs, sweeps_of(runs))
+        wandb_agents.find_place(experiment, fields[1], runs, sweeps_of(runs))
     return _run(experiment, runs / experiment_id(experiment))
 
 
@@ -109,12 +108,7 @@ def layers(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def _plausible(overrides: dict[str, Any]) -> bool:
     """Return True if each value is valid by itself, so that only their combination is rejected."""
-    try:
-        for name, value in overrides.items():
-            fields.check(name, value)
-    except InputError:
-        return False
-    return bool(overrides)
+    return bool(overrides) and all(takes(name, value) for name, value in overrides.items())
 
 
 def _run(experiment: Experiment, folder: Path) -> int:
@@ -141,6 +135,6 @@ def headline(record: records.Record) -> str:
     """Return the scores on the first test split in one line, such as `test  exact 83.4  BLEU 91.2  NLL 1.203`."""
     split = next((score.split for score in record.scores if score.split != "valid"), "valid")
     values = [(f"{split}/{metric}", record.score(split, metric)) for metric in HEADLINE]
-    shown = [f"{title(name, unit=False)} {value:.{decimals(name)}f}" for name, value in values if value is not None]
+    words = [f"{title(name, unit=False)} {value:.{decimals(name)}f}" for name, value in values if value is not None]
     step = f"  (step {record.selection.step})" if record.selection else ""
-    return f"{split}  {'  '.join(shown)}{step}"
+    return f"{split}  {'  '.join(words)}{step}"

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from study import api
-from study.commands.options import Parser, place, write_picture
+from study.commands.options import Parser, translation_options, write_picture
 from study.errors import InputError
 
 
@@ -41,24 +41,24 @@ def main(argv: Sequence[str]) -> int:
     if args.align is not None:
         _align(run, args)
         return 0
-    found = run.translate(args.sentence, **place(args))
+    translation = run.translate(args.sentence, **translation_options(args))
     warn_of_unknown(run, args.sentence)
-    print(found.text)
-    if found.attention is None:
+    print(translation.text)
+    if translation.attention is None:
         print("alignment  none: this model has no weights over source tokens")
     else:
-        write_picture(found.plot(), args.plot or Path("alignment.png"))
+        write_picture(translation.plot(), args.plot or Path("alignment.png"))
     return 0
 
 
 def _align(run: api.Run, args: Namespace) -> None:
     from study.training.translation import align
 
-    layer, found = align(run.trained, args.align or None, args.layer, args.head)
-    for links in found:
-        print(*(f"{source}-{target}" for source, target in sorted(links)))
+    layer, links = align(run.trained, args.align or None, args.layer, args.head)
+    for pairs in links:
+        print(*(f"{source}-{target}" for source, target in sorted(pairs)))
     head = "mean over heads" if args.head is None else f"head {args.head}"
-    print(f"{len(found)} pairs, layer {layer}, {head}", file=sys.stderr)
+    print(f"{len(links)} pairs, layer {layer}, {head}", file=sys.stderr)
 
 
 def warn_of_unknown(run: api.Run, sentence: str) -> None:

@@ -21,9 +21,8 @@ from study.folders import sweep_file
 from study.scores.metrics import decimals
 from study.store import records
 from study.sweep import search
-from study.sweep.fields import short_name
-from study.sweep.grid import Cell, text
-from study.sweep.spec import Spec
+from study.sweep.fields import short_name, text
+from study.sweep.spec import Cell, Spec
 
 WORST = -float("inf")  # score of a run that has none, because it diverged
 
@@ -37,34 +36,37 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser(prog="study tune", description=__doc__)
     parser.add_argument("file", **SHARED["sweep"])
     sweep.add_local(parser)
-    parser.set_defaults(engine="local", asked=None, only=None, seeds=None, unpublished=None)
+    parser.set_defaults(engine="local")
     args = parser.parse_args(argv)
-    found = search.load(sweep_file(args.file))
+    declared = search.load(sweep_file(args.file))
 
     def report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
-        rows = [{"arm": text(arm), **_row(found, cells, out)} for arm, cells in found.arms.items()]
+        rows = [{"arm": text(arm), **_row(declared, cells, out)} for arm, cells in declared.arms.items()]
         say("", *table_lines(rows), "validation only; test scores are not read")
 
-    return sweep.run(found.spec, args, report)[0]
+    return sweep.run(declared.spec, declared.spec.cells, args, report)[0]
 
 
-def _row(found: search.Search, cells: Sequence[Cell], out: Path) -> dict[str, Any]:
+def _row(declared: search.Search, cells: Sequence[Cell], out: Path) -> dict[str, Any]:
     """Return the best setting of an arm, and how its budget went."""
-    metric, sign, scores = found.spec.metric, -1 if found.spec.goal == "minimize" else 1, []
-    states = [records.state(out / str(cell.id)) for cell in cells]
+    metric, sign, scores = declared.spec.metric, 1, []
+    if declared.spec.goal == "minimize":
+        sign = -1
+    states = [records.state(out / cell.id) for cell in cells]
     for cell, state in zip(cells, states, strict=True):
         if state in ("finished", "diverged"):
-            value = records.read(out / str(cell.id) / "record.json").score(*metric)
+            value = records.read(out / cell.id / "record.json").score(*metric)
             scores.append((WORST if value is None else sign * value, cell.given))
     values, name = [score for score, _ in scores], "/".join(metric)
-    best, setting = max(scores, key=lambda one: one[0], default=(WORST, {}))
+    best, setting = max(scores, key=lambda pair: pair[0], default=(WORST, {}))
     row = {"done": f"{len(scores)} of {len(cells)}", "diverged": states.count("diverged")}
     if best == WORST:
         return row | {"remark": "no run has a score"}
-    shown = [f"{sign * one:.{decimals(name)}f}" if one > WORST else "diverged" for one in (best, median(values))]
-    short = {short_name(field): (setting[field], found.edge(field, setting[field])) for field in found.searched}
-    row |= {name: shown[0], "median": shown[1]}
-    row["best setting"] = " ".join(f"{field}={text(value)}" for field, (value, _) in short.items())
-    remarks = ["budget not used up"] * (len(scores) < len(cells))
-    remarks += [f"{field} at the {edge} edge: extend its range" for field, (_, edge) in short.items() if edge]
+    for column, value in ((name, best), ("median", median(values))):
+        row[column] = f"{sign * value:.{decimals(name)}f}" if value > WORST else "diverged"
+    row["best setting"] = " ".join(f"{short_name(field)}={text(setting[field])}" for field in declared.searched)
+    remarks = ["budget not used up"] if len(scores) < len(cells) else []
+    for field in declared.searched:
+        if edge := declared.edge(field, setting[field]):
+            remarks.append(f"{short_name(field)} at the {edge} edge: extend its range")
     return row | {"remark": "; ".join(remarks)}

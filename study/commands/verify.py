@@ -37,9 +37,9 @@ def main(argv: Sequence[str]) -> int:
     from study.store.manifest import Results
 
     results = Results(args.results or results_folder("--results"))
-    found = verify(results, args.rescore, told=progress, sources=args.sources)
-    say(*found.lines())
-    return 1 if found.problems else 0
+    report = verify(results, args.rescore, told=progress, sources=args.sources)
+    say(*report.lines())
+    return 1 if report.problems else 0
 
 
 def _part(text: str) -> int:

@@ -56,8 +56,8 @@ def main(argv: Sequence[str]) -> int:
         store = Store(args.folder)
         ids = store.ids()
     else:
-        store, one = find(str(args.folder), runs_folder())
-        ids = [one]
+        store, identity = find(str(args.folder), runs_folder())
+        ids = [identity]
     specs = []
     for file in sorted(sweeps_of(store.folder).glob("*.yaml")):
         with suppress(InputError):  # such as a file for `study tune`
@@ -68,13 +68,13 @@ def main(argv: Sequence[str]) -> int:
     if not ids:
         whose = " of that sweep" if args.sweep else ""
         raise InputError(f"{args.folder}: expected records, got none{whose}. Name another folder of runs.")
-    known = places({spec.path.resolve(): spec for spec in specs}.values())
+    by_id = places({spec.path.resolve(): spec for spec in specs}.values())
     counts, in_a_row = Counter[str](), 0
     with push.opened() as project:
         print(f"W&B: {len(ids)} runs for the project {project.entity}/{project.name}", flush=True)
         for number, identity in enumerate(ids, 1):
             try:
-                view = view_of(store, identity, known.get(identity))
+                view = view_of(store, identity, by_id.get(identity))
                 outcome, line = project.send(view), f"{identity}  {view.label['name']}"
             except KeyboardInterrupt:
                 print(f"interrupted: {number - 1} of {len(ids)} runs done; the same command again continues")

@@ -36,8 +36,11 @@ def estimated(experiments: Iterable[Experiment], *folders: Path) -> list[float |
         frame = frame.assign(pace=frame["wall_seconds"] / frame[WORK].astype(float).prod(axis=1), **{ALIKE[-1]: pruned})
         pace = {**frame.groupby(ALIKE)["pace"].mean(), **pace}
     rows = (dict(flat(experiment.model_dump(mode="json"))) for experiment in experiments)
-    found = [(pace.get(tuple(row.get(name) or "" for name in ALIKE)), row[WORK[0]] * row[WORK[1]]) for row in rows]
-    return [None if each is None else each * work for each, work in found]
+    seconds: list[float | None] = []
+    for row in rows:
+        each = pace.get(tuple(row.get(name) or "" for name in ALIKE))
+        seconds.append(None if each is None else each * row[WORK[0]] * row[WORK[1]])
+    return seconds
 
 
 def in_words(seconds: Sequence[float | None], at_once: int, cores: float, gpus: float = 0) -> str:
@@ -49,11 +52,11 @@ def in_words(seconds: Sequence[float | None], at_once: int, cores: float, gpus: 
         cores: cores of a run.
         gpus: GPUs of a run, such as 0.25.
     """
-    known = [took for took in seconds if took is not None]
-    if not known:
+    estimates = [took for took in seconds if took is not None]
+    if not estimates:
         return "time: not known, because no run of this corpus, family and size has finished"
-    total, parallel = mean(known) * len(seconds), max(1, min(at_once, len(seconds)))
-    whole = max(total / parallel, *known)
+    total, parallel = mean(estimates) * len(seconds), max(1, min(at_once, len(seconds)))
+    whole = max(total / parallel, *estimates)
     amount = f"{total * gpus / 3600:.1f} GPU-hours" if gpus else f"{total * cores / 3600:.1f} core-hours"
     return f"time: about {clock(whole)} with {parallel} at a time, {amount}, by similar runs"
 

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from study import processes
-from study.config import Experiment, plugins, scientific
+from study.config import plugins, scientific
 from study.config.experiment import threads_for
 from study.engine import lease
 from study.engine.estimate import clock
@@ -32,7 +32,7 @@ from study.errors import BUSY, LOST, InputError, ending, lacking
 from study.scores.metrics import decimals
 from study.store import records
 from study.store.folder import Store
-from study.sweep.spec import Cell, Spec
+from study.sweep.spec import Cell, Run, Spec
 
 POLL = 0.5
 """Seconds between two looks at what happens."""
@@ -44,15 +44,6 @@ LOSSES = 10
 """Number of fork servers that a sweep may lose one after another, and that a run may lose."""
 PRELOAD = ("torch", "pytorch_lightning", "wandb.apis.public", "study.pruning.run")
 """Modules of a real trial, W&B's first run included. Named, not imported: the launcher itself stays light."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """A declared run: its identity, its label and its experiment."""
-
-    id: str
-    label: str
-    experiment: Experiment
 
 
 @dataclass(frozen=True)
@@ -75,7 +66,7 @@ class Job:
     name: str
     metric: tuple[str, ...]
     out: Path
-    tasks: tuple[Task, ...]
+    tasks: tuple[Run, ...]
     retries: int = 1
     slots: int | None = None
     environment: Mapping[str, str] = field(default_factory=dict)
@@ -83,7 +74,7 @@ class Job:
     allowed: str = field(default_factory=lambda: os.environ.get(plugins.ALLOWED, ""))
     mechanisms: tuple[str, ...] = ()
 
-    def due(self) -> tuple[Task, ...]:
+    def due(self) -> tuple[Run, ...]:
         """Return the runs without a good record.
 
         Raises:
@@ -91,31 +82,31 @@ class Job:
         """
         return tuple(task for task in self.tasks if due(self.out / task.id))
 
-    def unreadable(self) -> tuple[Task, ...]:
+    def unreadable(self) -> tuple[Run, ...]:
         """Return the runs with a record that cannot be read. They are not made again; a line names each, and why."""
         store = Store(self.out)
         return tuple(task for task in self.tasks if store.state(task.id) == "unreadable")
 
-    def layout(self, here: Resources) -> list[Slot]:
+    def layout(self, machine: Resources) -> list[Slot]:
         """Return the slots for these runs."""
-        return here.slots([task.experiment for task in self.tasks], self.slots)
+        return machine.slots([task.experiment for task in self.tasks], self.slots)
 
 
 def job_of(spec: Spec, cells: Iterable[Cell], out: Path, **more: Any) -> Job:
     """Return the job that makes cells of a sweep; `more` are further fields of it."""
-    tasks = [Task(cell.id, spec.label(cell), cell.experiment) for cell in cells if cell.id and cell.experiment]
-    own = (plugin.text for task in tasks for plugin in plugins.among(scientific(task.experiment).values()))
-    return Job(spec.name, spec.metric, out, tuple(tasks), mechanisms=tuple(dict.fromkeys(own)), **more)
+    tasks = tuple(cell for cell in cells if isinstance(cell, Run))
+    texts = (plugin.text for task in tasks for plugin in plugins.among(scientific(task.experiment).values()))
+    return Job(spec.name, spec.metric, out, tasks, mechanisms=tuple(dict.fromkeys(texts)), **more)
 
 
-def plan(job: Job, here: Resources, commands: Sequence[str]) -> Plan:
+def plan(job: Job, machine: Resources, commands: Sequence[str]) -> Plan:
     """Return the processes that make runs here, and the command of each run."""
-    layout = job.layout(here)
+    layout = job.layout(machine)
     count, gpus = len(layout), len({slot.gpu for slot in layout if slot.gpu})
-    return Plan(here.describe(layout), "\n".join(commands), count, here.cores / count, gpus / count)
+    return Plan(machine.describe(layout), "\n".join(commands), count, machine.cores / count, gpus / count)
 
 
-def run(job: Job, here: Resources) -> int:
+def run(job: Job, machine: Resources) -> int:
     """Make the runs of a job; return 0, 1 if runs failed, 130 or 143 if a signal ended it.
 
     Raises:
@@ -127,21 +118,21 @@ def run(job: Job, here: Resources) -> int:
     todo = job.due()
     if not todo:
         bad, count = len(job.unreadable()), len(job.tasks)
-        there = f"{count - bad} of {count} runs are there, {bad} unreadable" if bad else f"all {count} runs are there"
-        print(f"{job.name}: nothing to do, {there}")
+        state = f"{count - bad} of {count} runs are there, {bad} unreadable" if bad else f"all {count} runs are there"
+        print(f"{job.name}: nothing to do, {state}")
         return int(bad > 0)
-    layout = job.layout(here)
-    how = f"{here.describe(layout)}, in {job.out}; steps in log.txt of a run"
+    layout = job.layout(machine)
+    how = f"{machine.describe(layout)}, in {job.out}; steps in log.txt of a run"
     print(f"{job.name}: {len(todo)} of {len(job.tasks)} runs to do, {how}", flush=True)
-    with processes.noted() as asked:
-        return Launcher(job, todo, layout, asked).run()
+    with processes.noted() as signals:
+        return Launcher(job, todo, layout, signals).run()
 
 
 @dataclass
 class Started:
     """A trial under way."""
 
-    task: Task
+    task: Run
     slot: Slot
     process: BaseProcess
     trial: connection.Connection
@@ -162,11 +153,11 @@ class Launcher:
         job: the runs, and how they are made.
         todo: those without a good record.
         layout: the slots.
-        asked: gets the signals that ask to end.
+        signals: gets the signals that ask to end.
     """
 
-    def __init__(self, job: Job, todo: Iterable[Task], layout: Iterable[Slot], asked: Sequence[int] = ()) -> None:
-        self.job, self.pending, self.free, self.asked = job, list(todo), list(layout), asked
+    def __init__(self, job: Job, todo: Iterable[Run], layout: Iterable[Slot], signals: Sequence[int] = ()) -> None:
+        self.job, self.pending, self.free, self.signals = job, list(todo), list(layout), signals
         self.began, self.total, self.settled, self.failed = time.monotonic(), len(self.pending), 0, 0
         self.attempts, self.losses = Counter[tuple[str, bool]](), 0
         self.started: dict[int, Started] = {}
@@ -181,23 +172,23 @@ class Launcher:
             OSError: it cannot be written.
         """
         try:
-            while (self.pending or self.started) and not self.asked:
+            while (self.pending or self.started) and not self.signals:
                 self.fill()
                 for sentinel in connection.wait(list(self.started), timeout=POLL):
                     assert isinstance(sentinel, int)
                     self.ended(self.started.pop(sentinel))
-            if self.asked:
+            if self.signals:
                 print("stopping the runs; they keep their last step. A second interrupt kills them at once", flush=True)
         finally:
             self.stop()
         bad = self.job.unreadable()
-        there = len(self.job.tasks) - len(self.job.due()) - len(bad)  # by any launcher
+        done = len(self.job.tasks) - len(self.job.due()) - len(bad)  # by any launcher
         self.notes += [f"  unreadable  {task.label}: {self.job.out / task.id / 'record.json'}" for task in bad]
-        if self.asked:
-            print(f"interrupted: {there} of {len(self.job.tasks)} runs done; the same command again continues")
-            return 128 + self.asked[0]
+        if self.signals:
+            print(f"interrupted: {done} of {len(self.job.tasks)} runs done; the same command again continues")
+            return 128 + self.signals[0]
         print(
-            f"{self.job.name}: {there} of {len(self.job.tasks)} runs done, {self.failed} failed", *self.notes, sep="\n"
+            f"{self.job.name}: {done} of {len(self.job.tasks)} runs done, {self.failed} failed", *self.notes, sep="\n"
         )
         if self.failed:
             print("the same command again runs the failed ones again; a diverged run is a result")
@@ -219,7 +210,7 @@ class Launcher:
             else:
                 self.settle(task)
 
-    def start(self, task: Task, slot: Slot) -> None:
+    def start(self, task: Run, slot: Slot) -> None:
         """Start the process of a trial. If its fork server is killed before it begins, the run is queued again.
 
         Raises:
@@ -251,33 +242,33 @@ class Launcher:
         self.started[process.sentinel] = Started(task, slot, process, trial, process.pid or 0)
         self.say("start", task)
 
-    def ended(self, one: Started) -> None:
+    def ended(self, started: Started) -> None:
         """Settle a trial whose process has ended, or the process that it was forked from; then it ends soon, too."""
-        one.process.join()
-        code = one.process.exitcode
-        one.process.close()
-        self.free.append(one.slot)
+        started.process.join()
+        code = started.process.exitcode
+        started.process.close()
+        self.free.append(started.slot)
         if code not in (0, BUSY):
-            one.end(signal.SIGKILL)
-        with suppress(EOFError), one.trial:  # an end without a line, too, is something to read
-            if one.trial.poll():
-                raise InputError(one.trial.recv())
+            started.end(signal.SIGKILL)
+        with suppress(EOFError), started.trial:  # an end without a line, too, is something to read
+            if started.trial.poll():
+                raise InputError(started.trial.recv())
         if code == BUSY:
-            self.pending.append(one.task)
-        elif due(self.job.out / one.task.id):
-            self.retry(one, code)
+            self.pending.append(started.task)
+        elif due(self.job.out / started.task.id):
+            self.retry(started, code)
         else:
-            self.settle(one.task, one)
+            self.settle(started.task, started)
 
-    def retry(self, one: Started, code: int | None) -> None:
+    def retry(self, started: Started, code: int | None) -> None:
         """Queue a run again, or leave the record of its failure, which a trial that was killed has not written."""
-        task, folder = one.task, self.job.out / one.task.id
+        task, folder = started.task, self.job.out / started.task.id
         if line := lacking(None, self.job.out):
             raise InputError(line)
         orphaned = code == ORPHANED
         self.attempts[task.id, orphaned] += 1
-        known = records.state(folder) == "failed"
-        why = records.read(folder / "record.json").error if known else ending(code)
+        recorded = records.state(folder) == "failed"
+        why = records.read(folder / "record.json").error if recorded else ending(code)
         if code != WRONG and self.attempts[task.id, orphaned] <= (LOSSES if orphaned else self.job.retries):
             self.say("again", task, f": {why}")
             self.pending.append(task)
@@ -287,14 +278,14 @@ class Launcher:
             if records.state(folder) in ("missing", "started"):
                 write_failure(task.experiment, folder, ending(code))
             held.release()
-            self.settle(task, one)
+            self.settle(task, started)
 
-    def settle(self, task: Task, one: Started | None = None) -> None:
+    def settle(self, task: Run, started: Started | None = None) -> None:
         """Count a run that has a record, from this call's trial or another launcher's."""
         folder, metric = self.job.out / task.id, "/".join(self.job.metric)
         record = records.read(folder / "record.json")
         word = "done" if record.status == "finished" else record.status
-        rest = f" after {clock(time.monotonic() - one.began)}" if one else " by another launcher"
+        rest = f" after {clock(time.monotonic() - started.began)}" if started else " by another launcher"
         if word != "done":
             rest += f": {record.error}"
             self.notes.append(f"  {word}  {task.label}: {record.error}; log: {folder / 'log.txt'}")
@@ -307,21 +298,21 @@ class Launcher:
         far = f"{self.settled} of {self.total}" + (f", about {clock(each * left)} left" if left else "")
         self.say(word, task, f"{rest} ({far})")
 
-    def say(self, word: str, task: Task, rest: str = "") -> None:
+    def say(self, word: str, task: Run, rest: str = "") -> None:
         """Print a line about a run."""
         print(f"{word:<9}{task.id}  {task.label}{rest}", flush=True)
 
     def stop(self) -> None:
         """End the trials: asked first, killed after a while or at the second interrupt. They can be resumed."""
-        for one in self.started.values():
-            one.end(signal.SIGTERM)
+        for trial in self.started.values():
+            trial.end(signal.SIGTERM)
         deadline = time.monotonic() + processes.GRACE
-        while any(one.process.is_alive() for one in self.started.values()):
-            if len(self.asked) > 1 or time.monotonic() > deadline:
+        while any(trial.process.is_alive() for trial in self.started.values()):
+            if len(self.signals) > 1 or time.monotonic() > deadline:
                 break
             time.sleep(POLL / 10)
-        for one in self.started.values():
-            one.end(signal.SIGKILL)
+        for trial in self.started.values():
+            trial.end(signal.SIGKILL)
 
 
 def spawn(trial: Trial, arguments: tuple[Any, ...], threads: int) -> tuple[BaseProcess, connection.Connection]:
@@ -356,8 +347,8 @@ def spawn(trial: Trial, arguments: tuple[Any, ...], threads: int) -> tuple[BaseP
     signal.pthread_sigmask(signal.SIG_UNBLOCK, blocked)
     for name in unset:
         del os.environ[name]
-    told, trial_end = context.Pipe(duplex=False)
+    launcher_end, trial_end = context.Pipe(duplex=False)
     with trial_end:
         process = context.Process(target=main, args=(trial_end, trial, *arguments))
         process.start()
-    return process, told
+    return process, launcher_end

@@ -14,19 +14,19 @@ from study.tracking.view import PLACES, Place
 
 def places(specs: Iterable[Spec]) -> dict[str, Place]:
     """Return the place of each run that sweeps declare, by identity. The first sweep by name counts most."""
-    found: dict[str, Place] = {}
+    by_id: dict[str, Place] = {}
     for spec in sorted(specs, key=lambda spec: (spec.name, str(spec.path)), reverse=True):
         for cell in spec.runnable:
-            other, facet, arm = found.get(str(cell.id), Place()), spec.facet(cell), spec.arm(cell)
-            found[str(cell.id)] = Place(
-                sweep=tuple(dict.fromkeys((spec.name, *other.sweep))),
-                tiers=tuple(dict.fromkeys((*spec.tags, *other.tiers))),
+            later = by_id.get(cell.id, Place())
+            by_id[cell.id] = Place(
+                sweep=tuple(dict.fromkeys((spec.name, *later.sweep))),
+                tiers=tuple(dict.fromkeys((*spec.tags, *later.tiers))),
                 question=spec.description,
-                facet=_words(facet),
-                arm=_words(arm),
-                baseline=arm == spec.baseline(facet),
+                facet=_words(cell.facet),
+                arm=_words(cell.arm),
+                baseline=cell.arm == spec.baseline(cell.facet),
             )
-    return found
+    return by_id
 
 
 def _words(label: str) -> str:
@@ -45,8 +45,8 @@ def add(declared: Mapping[str, Place], out: Path) -> None:
         InputError: the file of other sweeps that is there cannot be read.
         OSError: the folder cannot be written.
     """
-    own = {name: place.model_dump(mode="json") for name, place in declared.items()}
+    added = {identity: place.model_dump(mode="json") for identity, place in declared.items()}
     with files.locked(out):  # another sweep may add its own now
         files.clean(out)
-        known = files.read_json(out / PLACES, below=out) if (out / PLACES).exists() else {}
-        files.write(out / PLACES, json.dumps(known | own, ensure_ascii=False, indent=0) + "\n", durable=False)
+        earlier = files.read_json(out / PLACES, below=out) if (out / PLACES).exists() else {}
+        files.write(out / PLACES, json.dumps(earlier | added, ensure_ascii=False, indent=0) + "\n", durable=False)

@@ -34,8 +34,8 @@ class Options(Asked):
         """Return the tasks that make runs, and lines that submit the command of each to the cluster of RAY_ADDRESS."""
         each = f"{self.cpus:g} CPU and {self.gpus:g} GPU"
         words = f"Ray: {plural(len(job.tasks), 'task')}, each {each}, up to {RETRIES} restarts"
-        asked = f"--entrypoint-num-cpus={self.cpus:g} --entrypoint-num-gpus={self.gpus:g}"
-        script = "\n".join(f"ray job submit --no-wait {asked} -- {command}" for command in commands)
+        request = f"--entrypoint-num-cpus={self.cpus:g} --entrypoint-num-gpus={self.gpus:g}"
+        script = "\n".join(f"ray job submit --no-wait {request} -- {command}" for command in commands)
         at_once = int(resources.here().cores // max(self.cpus, 0.01))
         return Plan(words, script, max(at_once, 1), self.cpus, self.gpus)
 
@@ -52,25 +52,25 @@ def run(job: local.Job, options: Options, address: str | None) -> int:
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     ray, out = _connected(address), job.out.resolve()
-    with noted() as asked:  # now, since Ray sets handlers of its own when it connects
+    with noted() as signals:  # now, since Ray sets handlers of its own when it connects
         try:
             _check_node(options, ray.nodes())
             task = ray.remote(num_cpus=options.cpus, num_gpus=options.gpus, max_retries=RETRIES)(make)
-            left = {task.remote(replace(job, out=out, slots=1, tasks=(one,)), options): one for one in job.tasks}
+            left = {task.remote(replace(job, out=out, slots=1, tasks=(run,)), options): run for run in job.tasks}
             print(f"{job.name}: {options.plan(job, ()).words}", flush=True)
-            while left and not asked:
+            while left and not signals:
                 for done in ray.wait(list(left), timeout=local.POLL)[0]:
-                    one = left.pop(done)
+                    run = left.pop(done)
                     try:
                         how = "ended" if ray.get(done) == 0 else "failed"
                     except ray.exceptions.RayError as problem:
                         how = f"failed ({_line(problem)})"
-                    print(f"{len(job.tasks) - len(left)} of {len(job.tasks)}  {how}  {one.id}  {one.label}", flush=True)
+                    print(f"{len(job.tasks) - len(left)} of {len(job.tasks)}  {how}  {run.id}  {run.label}", flush=True)
         finally:
             ray.shutdown()
-    if asked:
+    if signals:
         print("interrupted: the same command again continues")
-        return 128 + asked[0]
+        return 128 + signals[0]
     missing = job.due()
     print(f"{job.name}: {len(job.tasks) - len(missing)} of {len(job.tasks)} runs there")
     return int(bool(missing))
@@ -86,8 +86,8 @@ def make(job: local.Job, options: Options) -> int:
         raise InputError(f"{job.out}: expected a folder that every node shares, and {socket.gethostname()} lacks it.")
     if not options.gpus:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
-    here = resources.here()
-    return local.run(job, here._replace(cores=min(here.cores, max(int(options.cpus), 1)), limit="Ray"))
+    node = resources.here()
+    return local.run(job, node._replace(cores=min(node.cores, max(int(options.cpus), 1)), limit="Ray"))
 
 
 def _connected(address: str | None) -> Any:
@@ -118,8 +118,8 @@ def _connected(address: str | None) -> Any:
 def _check_node(options: Options, nodes: Iterable[Mapping[str, Any]]) -> None:
     """Refuse resources that no node has. Ray would wait for such a node."""
     wanted = {"CPU": options.cpus, "GPU": options.gpus}
-    there = [node["Resources"] for node in nodes if node["Alive"]]
-    if not any(all(node.get(name, 0) >= count for name, count in wanted.items()) for node in there):
+    alive = [node["Resources"] for node in nodes if node["Alive"]]
+    if not any(all(node.get(name, 0) >= count for name, count in wanted.items()) for node in alive):
         each = f"{options.cpus:g} CPU and {options.gpus:g} GPU"
         raise InputError(f"--ray: no node has {each}. Ask for less; `ray status` lists the nodes.")
 

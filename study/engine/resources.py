@@ -26,7 +26,7 @@ ON_GPU = 2**31
 
 
 class Slot(NamedTuple):
-    """Place for one run: its CUDA_VISIBLE_DEVICES (None: the launcher's own), and the threads of each process."""
+    """Devices for one run: its CUDA_VISIBLE_DEVICES (None: the launcher's own), and the threads of each process."""
 
     gpu: str | None
     threads: int
@@ -53,8 +53,8 @@ class Resources(NamedTuple):
         every = [experiment.trainer for experiment in experiments]
         on_gpus = [trainer for trainer in every if trainer.device != "cpu"]
         devices = max((trainer.devices for trainer in on_gpus or every), default=1)
-        found = list(self.gpus) if on_gpus else []
-        groups = [",".join(found[i : i + devices]) for i in range(0, len(found) - devices + 1, devices)]
+        gpus = list(self.gpus) if on_gpus else []
+        groups = [",".join(gpus[i : i + devices]) for i in range(0, len(gpus) - devices + 1, devices)]
         count = max(min(self.cores // devices, int(self.memory // (PER_RUN * devices))), 1)
         if groups:
             fit = max(min(PER_GPU, min(self.gpus.values()) // ON_GPU), 1)
@@ -70,9 +70,9 @@ class Resources(NamedTuple):
         return f"{len(slots)} at a time ({gpus}{plural(self.cores, 'core')} of {self.limit})"
 
 
-def plural(count: int, what: str) -> str:
+def plural(count: int, noun: str) -> str:
     """`1 core`, `2 cores`."""
-    return f"{count:,} {what}{'s' * (count != 1)}"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 class Plan(NamedTuple):
@@ -120,8 +120,8 @@ def here() -> Resources:
     Raises:
         InputError: CUDA_VISIBLE_DEVICES names a GPU that is not there.
     """
-    named = {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"} & os.environ.keys()
-    if "SLURM_JOB_ID" in os.environ and not named:
+    assigned = {"CUDA_VISIBLE_DEVICES", "SLURM_JOB_GPUS", "SLURM_STEP_GPUS"} & os.environ.keys()
+    if "SLURM_JOB_ID" in os.environ and not assigned:
         os.environ["CUDA_VISIBLE_DEVICES"] = ""  # a job without GPUs, and what it starts, sees none of the node's
     return Resources(*processor(), visible())
 
@@ -143,17 +143,17 @@ def visible() -> dict[str, int]:
     entries = [part.strip() for part in listed.split(",")] if listed is not None else list(map(str, range(count)))
     if entries in ([""], ["-1"]):
         return {}
-    found: dict[str, int] = {}
+    free_memory: dict[str, int] = {}
     for entry in entries:
         handle_of = nvml.nvmlDeviceGetHandleByIndex if entry.isdecimal() else nvml.nvmlDeviceGetHandleByUUID
         free = None
         with suppress(nvml.NVMLError):
             handle = handle_of(int(entry) if entry.isdecimal() else entry)
             free = int(nvml.nvmlDeviceGetMemoryInfo(handle).free)
-        if free is None or entry in found:
+        if free is None or entry in free_memory:
             raise InputError(
                 f"CUDA_VISIBLE_DEVICES: expected GPUs of 0 to {count - 1}, each once, or their UUIDs, got {entry!r} in "
                 f"{listed!r}. Correct it, or unset it to use every GPU."
             )
-        found[entry] = free
-    return found
+        free_memory[entry] = free
+    return free_memory

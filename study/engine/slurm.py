@@ -33,8 +33,8 @@ SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 def _minutes(text: str) -> int:
     """Return the minutes of a time such as 45m, 2h or 2d."""
-    found = re.fullmatch(r"(\d{1,6})([smhd])", text, re.ASCII)
-    if not found or (minutes := int(found[1]) * SECONDS[found[2]] // 60) * 60 <= WARNING:
+    match = re.fullmatch(r"(\d{1,6})([smhd])", text, re.ASCII)
+    if not match or (minutes := int(match[1]) * SECONDS[match[2]] // 60) * 60 <= WARNING:
         raise ValueError(f"expected a time from 3m, such as 45m, 2h or 2d, got {text!r}")
     return minutes
 
@@ -56,11 +56,16 @@ class Options(Asked):
         """Return the jobs that make runs, and a script for sbatch, of which all jobs share the runs of `command`."""
         count = min(self.parallel, len(job.tasks))
         each = job.slots or max(self.gpus * PER_GPU, self.cpus or 1)
-        asked = {"time": self.time, "gpus-per-node": self.gpus, "cpus-per-task": self.cpus, **(self.model_extra or {})}
-        asked = {name: value for name, value in asked.items() if value}
-        words = ", ".join(f"{name}={value}" for name, value in asked.items())
-        asked |= {"job-name": job.name, "array": f"1-{count}", "signal": f"B:TERM@{WARNING}"}
-        lines = [f"#SBATCH --{name}={value}" for name, value in asked.items()]
+        request = {
+            "time": self.time,
+            "gpus-per-node": self.gpus,
+            "cpus-per-task": self.cpus,
+            **(self.model_extra or {}),
+        }
+        request = {name: value for name, value in request.items() if value}
+        words = ", ".join(f"{name}={value}" for name, value in request.items())
+        request |= {"job-name": job.name, "array": f"1-{count}", "signal": f"B:TERM@{WARNING}"}
+        lines = [f"#SBATCH --{name}={value}" for name, value in request.items()]
         script = "\n".join(["#!/bin/sh", *lines, "#SBATCH --requeue", f"exec {shlex.join(command)}"])
         cores, gpus = (self.cpus or 1) / each, self.gpus / each
         return Plan(f"SLURM: {plural(count, 'job')}, each {words}", script, count * each, cores, gpus)
@@ -75,10 +80,10 @@ class Runs:
         submitit queues a job again from within the handler of a signal. Here the signal ends the local engine first,
         as Ctrl-C does, so that each run keeps the step at which it is.
         """
-        requeue, asked = signal.getsignal(signal.SIGUSR2), threading.Event()
+        requeue, warned = signal.getsignal(signal.SIGUSR2), threading.Event()
 
         def stop(number: int, frame: object) -> None:
-            asked.set()
+            warned.set()
             signal.raise_signal(signal.SIGTERM)
 
         if callable(requeue):
@@ -86,7 +91,7 @@ class Runs:
         code = local.run(job, resources.here())
         # SIGTERM alone comes before the kill of a preemption, after which SLURM itself queues the job again; or it
         # comes with `scancel`, after which the job is over.
-        if code > 128 and callable(requeue) and (asked.is_set() or asked.wait(PATIENCE)):
+        if code > 128 and callable(requeue) and (warned.is_set() or warned.wait(PATIENCE)):
             requeue(signal.SIGUSR2, None)
         return code
 

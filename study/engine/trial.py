@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from study import files, processes
 from study.config import Experiment, account, config_hash, plugins, recorded
@@ -74,8 +74,8 @@ def record_of(
             return record
         except (KeyboardInterrupt, SystemExit):
             kept = folder / records.CHECKPOINT
-            way = f"continues from {kept}" if kept.exists() else "starts again, since nothing was saved yet"
-            print(f"study: stopped; the same command {way}", file=sys.stderr, flush=True)
+            outlook = f"continues from {kept}" if kept.exists() else "starts again, since nothing was saved yet"
+            print(f"study: stopped; the same command {outlook}", file=sys.stderr, flush=True)
             raise
         except Exception as problem:
             if line := lack_of(problem, folder):
@@ -113,7 +113,7 @@ def main(
     with suppress(OSError):
         os.setpgid(0, 0)  # what a trial starts can be ended with it
     processes.with_parent()
-    with processes.on_request() as asked:
+    with processes.on_request() as signals:
         try:
             held = lease.acquire(folder)
         except InputError:
@@ -134,7 +134,7 @@ def main(
         except BaseException as problem:
             with suppress(OSError):  # the log may be what cannot be written
                 traceback.print_exception(problem)
-            if asked:
+            if signals:
                 sys.exit(STOPPED)
             if line := lack_of(problem, folder):
                 launcher.send(line)
@@ -149,9 +149,16 @@ def main(
 
 def write_failure(experiment: Experiment, folder: Path, error: str) -> None:
     """Write a record that says why there are no numbers."""
-    config: dict[str, Any] = {"config": recorded(experiment), "config_hash": config_hash(experiment)}
-    own = {"protocol": experiment.protocol, "id": folder.name, "seed": experiment.seed}
-    files.write(folder / "record.json", records.dumps(records.Record(status="failed", error=error, **own, **config)))
+    record = records.Record(
+        status="failed",
+        error=error,
+        protocol=experiment.protocol,
+        id=folder.name,
+        seed=experiment.seed,
+        config=recorded(experiment),
+        config_hash=config_hash(experiment),
+    )
+    files.write(folder / "record.json", records.dumps(record))
 
 
 def _redirect(log: Path) -> None:

@@ -23,13 +23,14 @@ import wandb
 
 from study import files, processes
 from study.config import Experiment, account, experiment_id
+from study.config.overrides import flat
 from study.config.words import label_words
 from study.engine import local, places
 from study.engine.resources import Resources, Slot
 from study.errors import InputError
 from study.store import records
-from study.sweep.file import read_file
-from study.sweep.grid import SEED, flatten, text, values_of
+from study.sweep.fields import SEED, text
+from study.sweep.file import read_yaml
 from study.sweep.spec import Spec, load
 from study.tracking.tracker import START, cause, mode, online, within
 from study.tracking.view import Place, place_of
@@ -43,7 +44,7 @@ cli()
 """W&B's command, which ends with the process that has started it."""
 
 
-def run(spec: Spec, job: local.Job, here: Resources) -> int:
+def run(spec: Spec, job: local.Job, machine: Resources) -> int:
     """Make a whole sweep by agents, and what they leave by the local engine; return as the local engine does.
 
     Raises:
@@ -51,26 +52,26 @@ def run(spec: Spec, job: local.Job, here: Resources) -> int:
     """
     for task in job.due():  # a user asks for those that W&B has stopped
         (job.out / task.id / records.STOPPED).unlink(missing_ok=True)
-    known = job.out / f"wandb-sweep-{spec.sweep_id}"
-    if known.exists():
-        path = files.read_text(known, below=job.out).strip()
+    address = job.out / f"wandb-sweep-{spec.sweep_id}"
+    if address.exists():
+        path = files.read_text(address, below=job.out).strip()
         print("continuing the W&B sweep", path, flush=True)
     else:
-        tree = read_file(spec.path)
+        tree = read_yaml(spec.path)
         with online():
             project = os.environ.get("WANDB_PROJECT") or tree.get("project") or account.PROJECT
             entity = os.environ.get("WANDB_ENTITY") or tree.get("entity") or wandb.Api().default_entity
             path = f"{entity}/{project}/{wandb.sweep(tree, entity=entity, project=project)}"  # prints the address
-        files.write(known, path + "\n")
-        if code := _agents(path, job, here):
+        files.write(address, path + "\n")
+        if code := _agents(path, job, machine):
             return code
     names = ("WANDB_ENTITY", "WANDB_PROJECT", "WANDB_SWEEP_ID")
     of_sweep = dict(zip(names, path.split("/"), strict=True))
     left = tuple(task for task in job.tasks if not (job.out / task.id / records.STOPPED).exists())
     if stopped := len(job.tasks) - len(left):
         print(f"{stopped} runs were stopped in W&B; the same command again continues them", flush=True)
-    found = replace(job, tasks=left, environment={"WANDB_MODE": "online", **of_sweep})
-    return local.run(found, here) or int(stopped > 0)
+    rest = replace(job, tasks=left, environment={"WANDB_MODE": "online", **of_sweep})
+    return local.run(rest, machine) or int(stopped > 0)
 
 
 def script(spec: Spec, out: Path, layout: Sequence[Slot]) -> str:
@@ -114,31 +115,34 @@ def _declared(tree: dict[str, Any], sweeps: Path, name: str) -> dict[str, Place]
         copy.write_text(json.dumps(tree), encoding="utf-8")
         for file in (*sorted(sweeps.glob("*.yaml")), *sorted(Path().glob("*.yaml")), copy):
             with suppress(InputError):
-                if read_file(file) == tree:
+                if read_yaml(file) == tree:
                     return places.places([load(file)])
     return {}
 
 
 def _drawn(tree: dict[str, Any], given: Mapping[str, Any], name: str) -> Place:
     """Return the place of a run whose fields the server has drawn: its arm is what may vary."""
-    fixed = {field for field, body in flatten(tree["parameters"]).items() if len(values_of(body)) == 1}
-    varied = [field for field in given if field not in fixed and field != SEED]
-    arm = " ".join(f"{field.rpartition('.')[2]}={text(given[field])}" for field in varied)
+    fixed = {SEED}
+    for name, value in flat(tree["parameters"]):
+        field, _, kind = name.replace(".parameters.", ".").rpartition(".")
+        if kind == "value" or (kind == "values" and len(value) == 1):
+            fixed.add(field)
+    arm = " ".join(f"{field.rpartition('.')[2]}={text(value)}" for field, value in given.items() if field not in fixed)
     return Place(
         sweep=(tree.get("name", name),), question=tree.get("description", ""), arm=" · ".join(label_words(arm))
     )
 
 
-def _agents(sweep: str, job: local.Job, here: Resources) -> int:
+def _agents(sweep: str, job: local.Job, machine: Resources) -> int:
     """Start an agent for each slot, and wait until all have ended; return 130 or 143 if a signal ended it, else 0."""
     logs = job.out / "agents"
-    own = {"STUDY_RUNS": str(job.out.resolve()), "WANDB_DIR": str(logs.resolve())}
-    environment = {name: value for name, value in os.environ.items() if name not in account.OF_A_PROCESS} | own
+    environment = {name: value for name, value in os.environ.items() if name not in account.OF_A_PROCESS}
+    environment |= {"STUDY_RUNS": str(job.out.resolve()), "WANDB_DIR": str(logs.resolve())}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"  # has `python`
     logs.mkdir(parents=True, exist_ok=True)
     agents = []
-    with processes.noted() as asked:
-        for number, slot in enumerate(job.layout(here)[: len(job.due())]):
+    with processes.noted() as signals:
+        for number, slot in enumerate(job.layout(machine)[: len(job.due())]):
             more = {"OMP_NUM_THREADS": str(slot.threads)}
             more |= {} if slot.gpu is None else {"CUDA_VISIBLE_DEVICES": slot.gpu}
             with (logs / f"{number}.log").open("ab") as log:
@@ -151,12 +155,12 @@ def _agents(sweep: str, job: local.Job, here: Resources) -> int:
                 )
             agents.append(started)
         print(f"{len(agents)} agents; logs in {logs}", flush=True)
-        while not asked and any(one.poll() is None for one in agents):
+        while not signals and any(agent.poll() is None for agent in agents):
             time.sleep(local.POLL)
-        for one in agents:
-            one.kill()  # its run ends with it
-            one.wait()
-    if asked:
+        for agent in agents:
+            agent.kill()  # its run ends with it
+            agent.wait()
+    if signals:
         print("interrupted: the same command again continues this sweep")
-        return 128 + asked[0]
+        return 128 + signals[0]
     return 0

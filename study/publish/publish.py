@@ -74,7 +74,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
     checkout = Checkout(spec.path.resolve().parent)
     file = checkout.require_committed(spec.path)
     working, published = Store(runs), Store(results.root)
-    declared = [str(cell.id) for cell in spec.runnable]
+    declared = [cell.id for cell in spec.runnable]
     stores: dict[str, Store] = {}
     for identity in declared:
         if identity in published:
@@ -97,7 +97,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
         problems += of_run
     if problems:
         raise InputError(problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""))
-    facets = {cell.id: spec.facet(cell) for cell in spec.runnable}
+    facets = {cell.id: cell.facet for cell in spec.runnable}
     states, compared = {}, []
     for identity, record in records.items():
         store = stores[identity]
@@ -112,7 +112,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
         partial=Partial(reason=" ".join(reason.split()).rstrip("."), missing=missing) if reason else None,
         code=_code(records.values(), states),
     )
-    arms = {cell.id: arm_words(spec.arm(cell)) for cell in spec.runnable if cell.id in records}
+    arms = {cell.id: arm_words(cell.arm) for cell in spec.runnable if cell.id in records}
     results.root.mkdir(parents=True, exist_ok=True)
     files.clean(results.root, *filter(Path.is_dir, results.root.rglob("*")))
     tables.add(results.root, [_new(identity, working) for identity in new], {spec.name: arms})

@@ -145,7 +145,7 @@ def _declared(results: Results, status: dict[str, str], summary: dict[str, str])
                 f"{results.root / MANIFEST}: {name}: expected {now}, as in {sweep.file}, got {then}. "
                 f"Restore {sweep.file}, or publish the sweep again."
             )
-        ids = {str(cell.id) for cell in spec.runnable}
+        ids = {cell.id for cell in spec.runnable}
         declared |= ids
         holes = {identity for identity in ids if status.get(identity, "missing") in ("missing", "failed")}
         if sweep.partial:

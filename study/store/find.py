@@ -82,7 +82,7 @@ def _of_sweep(run: str, runs: Path) -> str | None:
     if not 1 <= int(number) <= len(cells):
         raise InputError(f"{run}: expected a number from 1 to {len(cells)}, got {number}.")
     cell = cells[int(number) - 1]
-    if cell.id is None:
+    if not cell.id:
         raise InputError(f"{run}: expected a run, got a combination that the configuration refuses: {cell.reason}.")
     return cell.id
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -33,16 +33,19 @@ def _plain(value: Any) -> Any:
     return value
 
 
+Plain = Annotated[Any, AfterValidator(_plain)]
+
+
 class _Section(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
 class Parameter(_Section):
-    """A field of the experiment, or a section of fields: its value, its values, or a range to draw from."""
+    """A field of the experiment with its value, its values or a range to draw from; or a section of fields."""
 
-    value: Annotated[Any, AfterValidator(_plain)] = None
-    values: Annotated[list[Annotated[Any, AfterValidator(_plain)]], Field(min_length=1)] = []
-    parameters: dict[str, Parameter] = {}
+    value: Plain = None
+    values: Annotated[list[Plain], Field(min_length=1)] = []
+    parameters: Annotated[dict[str, Parameter], Field(min_length=1)] = {}
     distribution: Literal["uniform", "log_uniform_values", "int_uniform"] = "uniform"
     min: float = 0.0
     max: float = 0.0
@@ -57,6 +60,11 @@ class Parameter(_Section):
         if self.distribution == "int_uniform" and not (self.min.is_integer() and self.max.is_integer()):
             raise ValueError(f"expected whole min and max with int_uniform, got {self.min:g} and {self.max:g}")
         return self
+
+    @property
+    def choices(self) -> list[Any]:
+        """The listed values, or the one value of a constant; empty for a range."""
+        return [self.value] if "value" in self.model_fields_set else self.values
 
 
 class Metric(_Section):
@@ -75,13 +83,25 @@ class SweepFile(_Section):
     entity: str = ""
     method: Literal["grid", "random"]
     metric: Metric
-    command: list[Annotated[Any, AfterValidator(_plain)]] = []
+    command: list[Plain] = []
     parameters: Annotated[dict[str, Parameter], Field(min_length=1)]
     run_cap: Annotated[int, Field(gt=0, le=MOST)] | None = None
 
+    def fields(self) -> dict[str, Parameter]:
+        """Return the parameter of every field by its dotted name."""
+        return dict(_leaves(self.parameters, ""))
 
-def read_file(path: Path) -> dict[str, Any]:
-    """Return the tree of a sweep file. A file that gives no name has that of the file.
+
+def _leaves(parameters: Mapping[str, Parameter], prefix: str) -> Iterator[tuple[str, Parameter]]:
+    for name, parameter in parameters.items():
+        if parameter.parameters:
+            yield from _leaves(parameter.parameters, f"{prefix}{name}.")
+        else:
+            yield prefix + name, parameter
+
+
+def read_file(path: Path) -> tuple[SweepFile, dict[str, Any]]:
+    """Return a sweep file, and its tree as it is written. A file that gives no name has that of the file.
 
     Raises:
         InputError: no such file, no YAML, or no sweep.
@@ -92,19 +112,18 @@ def read_file(path: Path) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise InputError(f"{path}: expected a mapping with method, metric and parameters, got {type(tree).__name__}.")
     try:
-        SweepFile.model_validate({"name": path.stem, **tree})
+        return SweepFile.model_validate({"name": path.stem, **tree}), tree
     except ValidationError as error:
         raise InputError(f"{path}: {refusal(error)}") from None
-    return tree
 
 
 def refusal(error: ValidationError) -> str:
-    """Return the first problem that pydantic found, with its place: `parameters.seed.min: no such field.`."""
+    """Return the first problem that pydantic found, with its field: `parameters.seed.min: no such field.`."""
     problem = error.errors()[0]
-    what = expected(problem).removeprefix("Value error, ")
+    message = expected(problem).removeprefix("Value error, ")
     if problem["type"] == "extra_forbidden":
-        what = "no such field. Remove it, or correct the name."
-    return f"{'.'.join(map(str, problem['loc']))}: {what}"
+        message = "no such field. Remove it, or correct the name."
+    return f"{'.'.join(map(str, problem['loc']))}: {message}"
 
 
 def tags(path: Path) -> tuple[str, ...]:
@@ -131,10 +150,10 @@ def tagged(folder: Path, tag: str) -> list[Path]:
     Raises:
         InputError: no such folder, or no file of it has the tag.
     """
-    found = [path for path in sorted(folder.glob("*.yaml")) if tag in tags(path)]
-    if not found:
+    paths = [path for path in sorted(folder.glob("*.yaml")) if tag in tags(path)]
+    if not paths:
         raise InputError(f"--tag: no sweep file of {folder} has the tag {tag!r}. A line `# tags: {tag}` gives it.")
-    return found
+    return paths
 
 
 def read_yaml(path: Path) -> Any:
@@ -198,5 +217,5 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
             if key in seen:
                 raise ValueError(f"{key} is given twice{node.start_mark}")
             seen.add(key)
-        found: dict[Hashable, Any] = super().construct_mapping(node, deep)
-        return found
+        mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
+        return mapping

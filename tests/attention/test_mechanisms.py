@@ -11,7 +11,7 @@ from study.attention.weighting import Weighting
 from study.config import experiment_from
 from study.config.mechanisms import SCORE, WEIGHTS
 from study.errors import InputError
-from study.sweep.grid import expand
+from study.sweep.fields import expand
 
 
 def test_cosine_starts_at_the_temperature_of_the_training_lengths():

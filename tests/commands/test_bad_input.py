@@ -11,8 +11,8 @@ from study.config import Experiment, experiment_from
 from study.config.fields import declared
 from study.corpora.parallel import read_lines
 from study.errors import InputError
+from study.sweep.fields import expand
 from study.sweep.file import read_file, read_yaml
-from study.sweep.grid import expand
 
 NAMES = sorted(declared())
 ODD = st.one_of(

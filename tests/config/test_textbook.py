@@ -10,7 +10,8 @@ from study.commands import train
 from study.config import TEXTBOOK, experiment_from, experiment_id
 from study.errors import InputError
 from study.models import build
-from study.sweep.spec import expand, load
+from study.sweep.fields import expand
+from study.sweep.spec import load
 
 IDS = {
     "bahdanau2015": "grammar-recurrent-additive-5291a7a6-s1",

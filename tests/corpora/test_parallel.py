@@ -206,7 +206,7 @@ def test_sweep_report_claim_translation_and_alignment_work_on_own_text(tmp_path,
     Path("claims.yaml").write_text(CLAIM)
     spec = load(Path("own.yaml"))
     for cell in spec.runnable:
-        record = run(cell.experiment, Path("runs") / str(cell.id), lambda line: None)
+        record = run(cell.experiment, Path("runs") / cell.id, lambda line: None)
     assert (record.data.source, record.data.target) == ("cs", "en")
     assert record.data.files.keys() == {"train", "valid", "admin", "test"}
     assert {score.split for score in record.scores} == {"valid", "admin", "test"}

@@ -101,7 +101,7 @@ def three(tmp_path):
 class Tiny:
     def __init__(self, spec, runs):
         self.spec, self.runs = spec, runs
-        self.cells = {(spec.arm(cell), cell.experiment.seed): cell for cell in spec.cells}
+        self.cells = {(cell.arm, cell.experiment.seed): cell for cell in spec.cells}
 
     def write(self, arm, seed, exact, published=False, files=None, **changes):
         """One record with this exact match, ten BLEU more, and what a run writes beside."""

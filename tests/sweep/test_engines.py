@@ -102,7 +102,7 @@ def test_a_wrong_resource_is_refused_in_one_line_and_first(words, file, out, cap
     printed = capsys.readouterr()
     assert BAD[words] in printed.err
     assert (printed.err.count("\n"), printed.out) == (1, "")
-    assert "expected with --engine" in refused("sweep", path, words[0], "x=1")
+    assert "expected with --engine" in refused("sweep", path, words[0], "gpus=1")
     assert not list(out.glob("*"))
 
 

@@ -10,8 +10,10 @@ from processes import output_of
 from study.config import Experiment, experiment_from, experiment_id
 from study.errors import InputError
 from study.store.manifest import Results
+from study.sweep import spec
+from study.sweep.fields import expand
 from study.sweep.file import parse, tagged
-from study.sweep.spec import expand, load
+from study.sweep.spec import load
 
 SWEEPS = sorted((Path(__file__).parents[2] / "sweeps").glob("*.yaml"))
 COMMAND = ["${env}", "${interpreter}", "-P", "-m", "study", "train", "--overrides-json", "${args_json}"]
@@ -38,7 +40,7 @@ def test_every_shipped_sweep_goes_round(path):
     assert tree["command"] == COMMAND
     assert tree["project"] == Experiment().tracking.project, "else `wandb sweep` takes the folder's name"
     assert len({cell.id for cell in spec.runnable}) == len(spec.runnable) > 1
-    for cell in {str(cell.id).rpartition("-s")[0]: cell for cell in spec.runnable}.values():  # one seed of each arm
+    for cell in {cell.id.rpartition("-s")[0]: cell for cell in spec.runnable}.values():  # one seed of each arm
         for text in {cell.overrides_json, json.dumps(dict(cell.given))}:  # ours, and what ${args_json} becomes
             assert experiment_id(experiment_from(expand(json.loads(text)))) == cell.id
 
@@ -66,10 +68,22 @@ def test_arm_is_taken_apart_and_laid_over_constants(spec_of):
             "width=32 learning_rate=0.0001 score=additive additive_width=32",
         )
     }
-    assert spec.facet_fields == ()
     assert spec.seeds == (7, 8)
     assert spec.cells[-1].experiment.model.width == 32
     assert spec.cells[0].experiment.training.learning_rate == 3e-3
+
+
+def test_an_arm_is_validated_once_and_its_cells_keep_the_experiment(spec_of, monkeypatch):
+    built = []
+    monkeypatch.setattr(spec, "experiment_from", lambda fields: built.append(fields) or experiment_from(fields))
+    heads = spec_of("{model.attention.heads: {values: [1, 2, 5]}, seed: {values: [7, 8, 9]}}")
+    assert [fields["model.attention.heads"] for fields in built] == [1, 2, 5]
+    assert [cell.experiment.seed for cell in heads.runnable] == [7, 8, 9] * 2
+    assert [cell.id for cell in heads.runnable] == [experiment_id(cell.experiment) for cell in heads.runnable]
+    assert [(cell.arm, cell.label, cell.id) for cell in heads.cells[6:]] == [
+        ("heads=5", f"heads=5 seed={seed}", "") for seed in (7, 8, 9)
+    ]
+    assert len(built) == 3, "labels and identities build nothing"
 
 
 def test_corpus_and_family_make_facets_each_with_its_own_baseline(spec_of):
@@ -87,7 +101,7 @@ def test_a_combination_that_no_experiment_allows_is_listed_not_run(spec_of):
         "{model.family: {values: [transformer, recurrent]}, model.memory: {values: [states, empty]},"
         " model.attention.heads: {values: [4, 5]}, model.attention.maps: {value: separate}}"
     )
-    reasons = {spec.label(cell): cell.reason for cell in spec.cells if cell.id is None}
+    reasons = {cell.label: cell.reason for cell in spec.cells if not cell.id}
     assert "heads: expected a divisor of the width 64" in reasons["family=transformer memory=states heads=5"]
     assert "model.memory: expected states, final, " in reasons["family=transformer memory=empty heads=4"]
     assert "maps: separate has no effect" in reasons["family=recurrent memory=empty heads=4"]
@@ -134,6 +148,8 @@ BAD = {
     "no such score": (r"Did you mean test/exact\? Splits: valid, test, ", GRID, HEAD.replace("exact", "exactt")),
     "split": ("name: copy has no ", "{data.name: {values: [grammar, copy]}}", HEAD.replace("test", "long")),
     "goal": ("expected maximize for exact, got minimize", GRID, HEAD.replace("maximize", "minimize")),
+    "a folder": ("out: no such field. `study train --help` lists all", "{out: {values: [a, b]}}"),
+    "an empty section": ("parameters.model.parameters: Dictionary should have", "{model: {parameters: {}}}"),
     "key that is no text": ("the key 1 is no text", "{1: {values: [1, 2]}}"),
     "arm not text": ("arm: expected a text, got 1", "{arm: {values: [1, 2]}}"),
     "arm form": ("field=value", "{arm: {values: [seed, 'model.width 3']}}"),

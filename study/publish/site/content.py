@@ -148,7 +148,7 @@ class Content:
             markdown, cells = comparison.markdown(), comparison.csv()
         arms: dict[tuple[str, str], list[str]] = {}
         for cell in spec.runnable:
-            arms.setdefault((spec.facet(cell), spec.arm(cell)), []).append(cell.id or "")
+            arms.setdefault((cell.facet, cell.arm), []).append(cell.id)
         comment, metric = re.match(r"(#.*\n)*", files.read_text(spec.path)), primary(spec)
         introduction = re.sub(r"^(# tags:.*\n|# ?)", "", comment[0] if comment else "", flags=re.MULTILINE)
         return {
