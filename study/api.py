@@ -110,7 +110,7 @@ def compare(
     *,
     runs: str | Path | None = None,
     beam: int | None = None,
-    site: str = "cross",
+    site: str | None = None,
     layer: int | None = None,
     head: int | None = None,
 ) -> pd.DataFrame:
@@ -121,7 +121,7 @@ def compare(
         sentence: source text; None: the runs are compared by their records, without torch.
         runs: folder of the runs (default: $STUDY_RUNS, else runs).
         beam: beam width (default: as in the test of each run).
-        site: attention to read: cross, encoder_self or decoder_self.
+        site: attention to read: cross, encoder_self, decoder_self or joint (default: cross, or joint).
         layer: its layer, from 0 (default: the last).
         head: its head, from 0 (default: the mean over heads).
 
@@ -212,7 +212,7 @@ class Run:
 
     Attributes:
         store: the folder of runs that has it.
-        id: identity: corpus, family, score of cross-attention, hash of the fields, seed.
+        id: identity: corpus, family, score of cross-attention or of site joint, hash of the fields, seed.
         record: all that is recorded: configuration, scores, learning curve, provenance.
     """
 
@@ -287,7 +287,7 @@ class Run:
         sentence: str,
         *,
         beam: int | None = None,
-        site: str = "cross",
+        site: str | None = None,
         layer: int | None = None,
         head: int | None = None,
     ) -> Translation:
@@ -296,7 +296,7 @@ class Run:
         Args:
             sentence: source text.
             beam: beam width (default: as in the test of the run).
-            site: attention to read: cross, encoder_self or decoder_self.
+            site: attention to read: cross, encoder_self, decoder_self or joint (default: cross, or joint).
             layer: its layer, from 0 (default: the last).
             head: its head, from 0 (default: the mean over heads).
 

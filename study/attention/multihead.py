@@ -19,7 +19,7 @@ from study.attention.part import Part
 from study.attention.positions import Positions
 from study.attention.reach import Reach, without_self
 from study.attention.scores import Score, build_scale
-from study.attention.view import AttentionCall, Lengths, Memory, Terms, View, gather
+from study.attention.view import AttentionCall, Lengths, Memory, Terms, View, gather, longer
 from study.attention.weighting import Logits, Weighting, to_float32, unmask_empty, without_autocast
 from study.config import Attention as Config
 from study.config.mechanisms import COMBINE, LOGIT_INIT, MAP_RATE, MAPS
@@ -121,6 +121,7 @@ class Attention(Part):
             torch.cat([memory.keys, new.keys], 2),
             torch.cat([memory.values, new.values], 2),
             torch.cat([memory.mask, new.mask], 1),
+            longer(memory.origin, states.shape[1]),
         )
 
     def forward(self, query: Tensor, memory: Memory, view: View) -> tuple[Tensor, Terms]:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from study.attention.part import Part
 from study.attention.view import Lengths, View
 from study.config import Attention as Site
-from study.config import Transformer as Config
+from study.config import DecoderOnly, Transformer
 from study.config.mechanisms import POSITIONS
 
 
@@ -43,7 +43,10 @@ class Positions(Part):
         super().__init__()
 
     def forward(self, start: int, embedded: Tensor) -> Tensor:
-        """Embeddings [B, T, D] of the tokens from `start` on ↦ the same with their positions."""
+        """Embeddings [B, T, D] of the tokens from `start` on ↦ the same with their positions.
+
+        In the decoder-only family the source counts down to −1, so `start` is −T there.
+        """
         return embedded
 
     def rotate(self, x: Tensor, position: Tensor) -> Tensor:
@@ -87,9 +90,10 @@ class LearnedPositions(Positions):
         self.weight = nn.Parameter(torch.empty(lengths.longest, width))
 
     def forward(self, start: int, embedded: Tensor) -> Tensor:
+        start += len(self.weight) if start < 0 else 0
         end = start + embedded.shape[1]
-        if end > len(self.weight):
-            raise ValueError(f"learned positions end at {len(self.weight)} tokens, and there are {end}")
+        if start < 0 or end > len(self.weight):
+            raise ValueError(f"learned positions end at {len(self.weight)} tokens, and there are {end - min(0, start)}")
         return embedded + self.weight[start:end] * math.sqrt(self.weight.shape[1])
 
 
@@ -161,7 +165,9 @@ def sinusoids(start: int, count: int, width: int, device: torch.device) -> Tenso
     return torch.stack([angle.sin(), angle.cos()], -1).flatten(1)
 
 
-def build_positions(config: Config, site: Site | None, causal: bool, lengths: Lengths | None) -> Positions:
+def build_positions(
+    config: Transformer | DecoderOnly, site: Site | None, causal: bool, lengths: Lengths | None
+) -> Positions:
     """Build the positions of one language, whose self-attention is `site`. A convolution has no relative ones."""
     if site is None and POSITIONS[config.positions].relative:
         return NoPositions(config.width)

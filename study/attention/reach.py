@@ -1,7 +1,8 @@
 """Reach: the visible slots that a query attends to: all of them, a window, or a single one.
 
 B batch · L queries · S slots · H heads · Kq width of a head's query · t absolute position of a query · w half-width of
-a window · S_t number of slots visible to a query: the source length at cross, t + 1 in causal self-attention.
+a window · S_t number of slots visible to a query: the source length at cross, t + 1 in causal self-attention. Slots
+count from the first visible one, which is 0 but at site joint, where padding stands before the source.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class LocalMonotonic(Reach):
         self.width = window
 
     def window(self, query: Tensor, view: View, gather_from: float = math.inf) -> View:
-        last = view.mask.sum(-1, keepdim=True) - 1
+        last = _first(view) + view.mask.sum(-1, keepdim=True) - 1
         return _around(torch.minimum(view.position[:, None], last), self.width, view, gather_from)
 
 
@@ -96,7 +97,7 @@ class LocalPredictive(Reach):
         """Return p: [B, H, L, 1]."""
         hidden = torch.tanh(query @ self.weight.transpose(-1, -2))
         share = torch.sigmoid(torch.einsum("bhlk,hk->bhl", hidden, self.vector))[..., None]
-        return share * (view.mask.sum(-1, keepdim=True) - 1).clamp(min=0)
+        return _first(view) + share * (view.mask.sum(-1, keepdim=True) - 1).clamp(min=0)
 
     def window(self, query: Tensor, view: View, gather_from: float = math.inf) -> View:
         centre = self.centre(query, view)
@@ -106,6 +107,11 @@ class LocalPredictive(Reach):
         assert view.centre is not None
         away = (view.slot - view.centre) / self.width
         return weights * torch.exp(-2 * away.square()), Terms()
+
+
+def _first(view: View) -> Tensor:
+    """Return the first visible slot of each query, [B, 1 or H, L, 1]; 0 without one. Visible slots are neighbours."""
+    return view.mask.to(torch.uint8).argmax(-1, keepdim=True)
 
 
 def _around(centre: Tensor, width: int, view: View, gather_from: float) -> View:

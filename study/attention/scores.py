@@ -2,7 +2,7 @@
 
 B batch · H heads · L queries · S slots · Kq, Kk widths of a head's query and key · A additive width · R rank · S_max
 longest training sentence. A slot's number is its place in the memory: the source position in cross-attention, the
-absolute position in self-attention.
+absolute position in self-attention. At site joint, tables with a row for each slot count from `View.offset`.
 
 Initial values are set by `study.models.initialise`: a matrix has variance 1 / its last axis unless its module names
 another fan-in; biases are 0.
@@ -413,14 +413,25 @@ class Bounded(Score):
         self.longest = known(options.get("lengths")).longest
 
     def narrow(self, view: View, slots: int) -> View:
-        if slots <= self.longest:
+        first, end = self.addressed(view, slots)
+        if (first, end) == (0, slots):
             return view
-        within = torch.arange(slots, device=view.mask.device) < self.longest
-        return view._replace(mask=view.mask & within)
+        slot = torch.arange(slots, device=view.mask.device)
+        return view._replace(mask=view.mask & (slot >= first) & (slot < end))
 
-    def all_slots(self, logits: Tensor, slots: int) -> Tensor:
-        """Pad logits with zeros, […, min(S, S_max)] → […, S]. The slots beyond are masked."""
-        return F.pad(logits, (0, slots - logits.shape[-1]))
+    def addressed(self, view: View, slots: int) -> tuple[int, int]:
+        """Return the first of the S slots that has a row of the table, and the one after the last."""
+        return max(0, view.offset), min(slots, view.offset + self.longest)
+
+    def rows(self, view: View, slots: int) -> slice:
+        """Return the rows of the slots that have one."""
+        first, end = self.addressed(view, slots)
+        return slice(first - view.offset, end - view.offset)
+
+    def all_slots(self, logits: Tensor, view: View, slots: int) -> Tensor:
+        """Pad logits of the slots that have a row with zeros to all S, […, S]. The other slots are masked."""
+        first, end = self.addressed(view, slots)
+        return F.pad(logits, (first, slots - end))
 
 
 class Location(Bounded):
@@ -434,7 +445,7 @@ class Location(Bounded):
 
     def forward(self, query: Tensor, prepared: Tensor, view: View) -> Tensor:
         slots = prepared.shape[2]
-        return self.all_slots(query @ self.weight[:, :slots].transpose(-1, -2), slots)
+        return self.all_slots(query @ self.weight[:, self.rows(view, slots)].transpose(-1, -2), view, slots)
 
     @torch.no_grad()
     def rescale(self, factor: Tensor) -> bool:
@@ -480,5 +491,6 @@ class FixedRandom(Bounded):
 
     def forward(self, query: Tensor, prepared: Tensor, view: View) -> Tensor:
         slots = prepared.shape[2]
-        rows = self.table[:, view.position.clamp(max=self.longest - 1), :slots].to(query.dtype)
-        return self.all_slots(rows, slots).expand(len(query), -1, -1, -1)
+        row = (view.position - view.offset).clamp(0, self.longest - 1)
+        rows = self.table[:, row, self.rows(view, slots)].to(query.dtype)
+        return self.all_slots(rows, view, slots).expand(len(query), -1, -1, -1)

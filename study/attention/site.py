@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from study.attention.multihead import Attention
 from study.attention.part import Part
 from study.attention.positions import Positions
-from study.attention.view import Lengths, Terms, View
+from study.attention.view import Lengths, Terms, View, longer
 from study.config import Attention as Config
 
 
@@ -24,7 +24,8 @@ class Site(Part):
         config: the resolved fields of the site. It reads those that `facts.options` lists.
         lengths: of the training sentences, if they are known.
         layer: number of the layer, from 1.
-        causal: True in the decoder's self-attention.
+        causal: True where no query sees a later slot: in the decoder's self-attention, and at joint with a causal
+            source mask.
         positions: relative positions of the language; None at cross and for absolute ones.
     """
 
@@ -90,7 +91,7 @@ class Whole(nn.Module):
     def extend(self, held: Held, states: Tensor) -> Held:
         """Return the memory with the slots of further states [B, T, Dk], none of them padding."""
         mask = torch.cat([held.mask, held.mask.new_ones(states.shape[:2])], 1)
-        return Held(self.own.extend(held.memory, states), mask)
+        return Held(self.own.extend(held.memory, states), mask, longer(held.origin, states.shape[1]))
 
     def forward(self, query: Tensor, held: Held, view: View) -> tuple[Tensor, Terms]:
         """Return the contexts [B, L, D], and no terms of the loss."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 
 class Lengths(NamedTuple):
@@ -33,6 +34,9 @@ class View(NamedTuple):
     """[B, H, L, 1]: centre of a predicted window."""
     gathered: Tensor | None = None
     """[B, 1 or H, L, W]: numbers of the W slots that are gathered for a query. The last axis of the mask is W then."""
+    offset: int = 0
+    """Number of the slot that has row 0 of a table with a row for each slot. 0 but at site joint, where tables count
+    from the boundary of source and target, so that padding before the source moves no row."""
 
     @property
     def slot(self) -> Tensor:
@@ -70,6 +74,11 @@ class Memory(NamedTuple):
     """[B, S]: True for slots that are not padding."""
     origin: Tensor | None = None
     """[B, S, source positions]: share of each source token in a slot; None if slots are tokens."""
+
+
+def longer(origin: Tensor | None, count: int) -> Tensor | None:
+    """Return `Memory.origin` with `count` further slots, which come from no source token."""
+    return None if origin is None else F.pad(origin, (0, 0, 0, count))
 
 
 class Terms(NamedTuple):
@@ -111,8 +120,17 @@ class AttentionCall(NamedTuple):
     """True if the normalised weights of a query are a distribution."""
     origin: Tensor | None = None
     """[B, S, source positions]: `Memory.origin`."""
+    sources: AttentionCall | None = None
+    """The call of the source's queries, if the site has both; this one is of the target's then."""
 
     def over_tokens(self, count: int) -> Tensor | None:
         """Return the weights over `count` source tokens, [B, H, L, count]; None if slots do not come from tokens."""
         weights = self.weights if self.origin is None else self.weights @ self.origin[:, None]
         return weights if weights.shape[-1] == count else None
+
+    def visible_tokens(self) -> Tensor:
+        """Return the source tokens that each query sees, through the slots made of them: [B, H or 1, L or 1, S]."""
+        if self.origin is None:
+            return self.mask
+        through: Tensor = self.mask.to(self.origin.dtype) @ (self.origin > 0).to(self.origin.dtype)[:, None]
+        return through > 0

@@ -84,7 +84,7 @@ PIECE = re.compile(r"\s+|[^\s/]*/|[^\s/]+")
 """Parts of a text that a fold in a column of a table keeps together."""
 NARROWEST = 8
 """Letters that the last column of a table has at least."""
-SITES = ("cross", "encoder_self", "decoder_self")
+SITES = ("cross", "joint", "encoder_self", "decoder_self")
 SHARED: dict[str, dict[str, Any]] = {
     "run": {"metavar": "RUN", "help": RUN},
     "sweep": {"type": Path, "metavar": "SWEEP", "help": "a sweep file, or the name of a sweep of this study"},
@@ -95,7 +95,7 @@ SHARED: dict[str, dict[str, Any]] = {
     "--split": {"metavar": "NAME", "help": "split of the corpus (default: its first test split)"},
     "--plot": {"type": Path, "metavar": "FILE", "help": "also draw the picture FILE, a .png or .svg"},
     "--beam": {"type": positive, "metavar": "K", "help": "beam width (default: as in the test of the run)"},
-    "--site": {"choices": SITES, "default": "cross", "help": "attention site (default: cross)"},
+    "--site": {"choices": SITES, "help": "attention site (default: cross, or joint in a decoder-only model)"},
     "--layer": {"type": natural, "metavar": "N", "help": "layer, from 0 (default: the last)"},
     "--head": {"type": natural, "metavar": "N", "help": "head, from 0 (default: the mean over heads)"},
     "--data": {"type": Path, "metavar": "DIR", "help": "folder of the corpus, if it is Multi30k or text of your own"},

@@ -35,7 +35,7 @@ def main(argv: Sequence[str]) -> int:
     args = parser.parse_intermixed_args(argv)
     if (args.sentence is None) == (args.align is None):
         raise InputError("SENTENCE: expected a sentence or --align, got neither or both. See `study translate --help`.")
-    if args.align is not None and (args.plot or args.beam or args.site != "cross"):
+    if args.align is not None and (args.plot or args.beam or args.site):
         raise InputError("--align: expected none of --plot, --beam and --site, which are of a sentence. Remove them.")
     run = api.load(args.run, runs=args.runs)
     if args.align is not None:

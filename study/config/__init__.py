@@ -3,7 +3,7 @@
 from study.config.attention import Attention
 from study.config.experiment import Experiment
 from study.config.identity import config_hash, experiment_id, recorded, scientific
-from study.config.model import Model, Recurrent, Transformer
+from study.config.model import DecoderOnly, Model, Recurrent, Transformer
 from study.config.overrides import experiment_from
 from study.config.textbook import TEXTBOOK
 from study.corpora.catalogue import Data
@@ -14,6 +14,7 @@ __all__ = [
     "TEXTBOOK",
     "Attention",
     "Data",
+    "DecoderOnly",
     "Experiment",
     "Grammar",
     "Model",

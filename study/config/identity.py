@@ -31,10 +31,10 @@ def config_hash(experiment: Experiment) -> str:
 def experiment_id(experiment: Experiment) -> str:
     """`<data>-<family>-<score>-<8 hex of the hash>-s<seed>`, a name for folders, records and W&B.
 
-    The score is that of cross-attention, or the name of the class that computes this site.
+    The score is that of the site at which target tokens see the source, or the name of the class that computes it.
     """
-    cross = experiment.model.attention.cross
-    score = (cross.site if cross.whole else cross.score).partition("@")[0].lower()
+    site = experiment.model.attention.aligning
+    score = (site.site if site.whole else site.score).partition("@")[0].lower()
     words = (experiment.data.name, experiment.model.family, score)
     return f"{'-'.join(words)}-{config_hash(experiment)[:8]}-s{experiment.seed}"
 

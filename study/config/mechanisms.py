@@ -202,7 +202,7 @@ class Start(Facts):
 class Site(Facts):
     """Facts about a whole site. Its options are the fields of an attention that it reads; it takes no others."""
 
-    sites: tuple[str, ...] = ("encoder_self", "decoder_self", "cross")
+    sites: tuple[str, ...] = ("encoder_self", "decoder_self", "cross", "joint")
     """The sites at which it may stand."""
     positions: bool = False
     """It applies relative positions itself."""
@@ -397,7 +397,8 @@ COMBINE = Axis({
 REACH = Axis({
     "global":  Reach(help="all"),
     "local_m": Reach("", "Luong et al. 2015, local-m", "local, monotonic",
-                     "those at most `window` away from its own position, at cross from slot min(t, S − 1)",
+                     "those at most `window` away from its own position, at cross from slot min(t, S − 1); at joint in "
+                     "the joined sequence, so that target tokens see the source only within `window` of the boundary",
                      options=("window",), within="|s − min(t, S−1)| ≤ w", covering="global"),
     "local_p": Reach("", "Luong et al. 2015, local-p", "local, predicted",
                      "from a predicted position, under a Gaussian",

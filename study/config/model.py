@@ -1,8 +1,8 @@
-"""The model section: the two families."""
+"""The model section: the three families."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -11,12 +11,12 @@ from study.config import refusals
 from study.config.attention import check, foreign
 from study.config.mechanisms import AXES, DERIVED, MEMORY, MIXING, Choice, chosen
 from study.config.plugins import is_own
-from study.config.sites import RecurrentSites, Sites, TransformerSites
+from study.config.sites import READS, JointSites, RecurrentSites, Sites, TransformerSites
 from study.schema import Frozen, Layers, Size
 
 Rate = Annotated[float, Field(ge=0, lt=1)]
 
-# Fields of both families.
+# Fields of several families.
 Width = Annotated[Size, Field(description="D, width of embeddings, states and readout, or of the residual stream.")]
 Depth = Annotated[Layers, Field(description="Layers of the encoder and of the decoder.")]
 Annotations = Annotated[Size | None, Field(description=f"r of memory structured (derived: {DERIVED['annotations']}).")]
@@ -25,6 +25,9 @@ Lambda = Annotated[float, Field(ge=0)] | None
 Penalty = Annotated[Lambda, Field(description="λ of memory structured: λ‖AAᵀ − I‖² joins the loss (derived: 0, off).")]
 Tying = Literal["separate", "target", "shared"]
 Embeddings = Annotated[Tying, Field(description="separate; target = output; shared = source = target = output.")]
+Hidden = Annotated[int, Field(ge=0, le=10**8)] | None
+FeedForward = Annotated[Hidden, Field(description="Hidden width of the feed-forward blocks (derived: 4 D).")]
+RESIDUAL = "Dropout on embeddings, in feed-forward blocks and on every addition to the residual stream."
 MEMORIES = f"Memory of the decoder. {MEMORY.described}"
 
 
@@ -78,9 +81,7 @@ class Transformer(Frozen):
     family: Literal["transformer"] = Field("transformer", description="Family of the model.")
     width: Width = 64
     layers: Depth = 2
-    feedforward: int | None = Field(
-        None, ge=0, le=10**8, description="Hidden width of the feed-forward blocks (derived: 4 D)."
-    )
+    feedforward: FeedForward = None
     positions: Annotated[str, Choice("positions")] = Field(
         "sinusoidal",
         description="Absolute positions are added to embeddings; relative ones (rope, alibi, t5) act in self-attention "
@@ -108,9 +109,7 @@ class Transformer(Frozen):
     annotation_width: AnnotationWidth = None
     penalty: Penalty = None
     embeddings: Embeddings = "separate"
-    dropout: Rate = Field(
-        0.1, description="Dropout on embeddings, in feed-forward blocks and on every addition to the residual stream."
-    )
+    dropout: Rate = Field(0.1, description=RESIDUAL)
     attention: TransformerSites = Field(default_factory=TransformerSites, description="Attention, by site.")
 
     @model_validator(mode="before")
@@ -129,15 +128,12 @@ class Transformer(Frozen):
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.feedforward is None:
-            object.__setattr__(self, "feedforward", 4 * self.width)
+        _fill(self)
         if self.factors == "split" and (self.layers > 1 or not MIXING[self.mixing].attends):
             raise ValueError(
                 f"factors: expected layers 1 and mixing attention for split, got {self.layers} and {self.mixing}. "
                 "A second layer would read labels in its queries. Use whole."
             )
-        if table.POSITIONS[self.positions].even_width and self.width % 2:
-            raise ValueError(f"width: expected an even width with {self.positions} positions, got {self.width}.")
         check(foreign(self, "memory", "mixing"))
         _derive(self, "memory", self.width)
         _derive(self, "mixing", self.width)
@@ -147,6 +143,63 @@ class Transformer(Frozen):
         return self
 
 
+class DecoderOnly(Frozen):
+    """One pre-norm stack over the joined sequence of source and target."""
+
+    ABSENT: ClassVar[dict[str, str]] = {
+        "memory": "the target reads the source's tokens in every layer, at site joint",
+        "mixing": "attention at site joint is all that mixes tokens",
+        "factors": "queries and values of site joint read the same stream",
+        "init": "no recurrent state starts from the source",
+        "encoder_width": "one stack reads source and target",
+    }
+    """Fields of other families ↦ the reason why this one has none."""
+
+    family: Literal["decoder_only"] = Field("decoder_only", description="Family of the model.")
+    width: Width = 64
+    layers: Depth = 2
+    feedforward: FeedForward = None
+    positions: Annotated[str, Choice("positions")] = Field(
+        "sinusoidal",
+        description="Absolute positions count from the boundary of source and target: the source's end-of-sentence is "
+        "−1, BOS is 0; learned: a table for each side. Relative ones (rope, alibi, t5) act in attention, on the joined "
+        "sequence.",
+    )
+    source_mask: Literal["causal", "full"] = Field(
+        "causal", description="Source tokens that a source token sees. causal: itself and those before it. full: all."
+    )
+    embeddings: Embeddings = "separate"
+    dropout: Rate = Field(0.1, description=RESIDUAL)
+    attention: JointSites = Field(default_factory=JointSites, description="Attention, by site.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without(cls, given: Any) -> Any:
+        """Refuse fields and sites that exist in other families alone, with the reason."""
+        if isinstance(given, dict):
+            sites = given.get("attention")
+            for site in READS.keys() - JointSites.model_fields.keys():
+                if isinstance(sites, dict) and site in sites:
+                    raise ValueError(f"attention.{site}: expected joint, the one site of decoder_only, got {site}.")
+            for name in cls.ABSENT.keys() & given.keys():
+                raise ValueError(f"{name}: decoder_only has none, because {cls.ABSENT[name]}. Remove it.")
+        return given
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        _fill(self)
+        _resolve(self, self.attention, self.width)
+        return self
+
+
+def _fill(model: Transformer | DecoderOnly) -> None:
+    """Fill in the width of the feed-forward blocks, and refuse positions that the width of the model does not fit."""
+    if model.feedforward is None:
+        object.__setattr__(model, "feedforward", 4 * model.width)
+    if table.POSITIONS[model.positions].even_width and model.width % 2:
+        raise ValueError(f"width: expected an even width with {model.positions} positions, got {model.width}.")
+
+
 def _derive(model: Recurrent | Transformer, axis: str, width: int) -> None:
     """Fill in the options of a chosen value, which works on states of `width`."""
     for option in AXES[axis][getattr(model, axis)].options:
@@ -154,25 +207,27 @@ def _derive(model: Recurrent | Transformer, axis: str, width: int) -> None:
             object.__setattr__(model, option, table.derived(option, width))
 
 
-def _resolve(model: Recurrent | Transformer, sites: Sites, memory_width: int) -> None:
+def _resolve(model: Recurrent | Transformer | DecoderOnly, sites: Sites, memory_width: int) -> None:
     """Fill in the derived fields of every site, and refuse what means nothing there."""
-    slots = 1 if model.annotations == 1 else MEMORY[model.memory].slots  # None where the sentence decides
+    memory, slots = "states", None  # None where the sentence decides
+    if not isinstance(model, DecoderOnly):
+        memory, slots = model.memory, 1 if model.annotations == 1 else MEMORY[model.memory].slots
     resolved: dict[str, Any] = {}
     for name in type(sites).model_fields:
         if (given := getattr(sites, name)) is None:
             continue
         try:
             site = resolved[name] = given.resolved(model.width, memory_width)
-            check(refusals.placed(site, name, model.memory, slots))
+            check(refusals.placed(site, name, memory, slots))
             check(refusals.unread(site, sites.BASE))
             if name == "cross":
-                check(refusals.unused(site, sites.BASE, model.memory, slots, model.width, memory_width))
-            if isinstance(model, Transformer):
-                split = model.factors == "split"
-                check(refusals.in_transformer(site, name, model.width, model.positions, split))
+                check(refusals.unused(site, sites.BASE, memory, slots, model.width, memory_width))
+            if not isinstance(model, Recurrent):
+                split = isinstance(model, Transformer) and model.factors == "split"
+                check(refusals.in_stack(site, name, model.width, model.positions, split))
         except ValueError as problem:
             raise ValueError(f"attention.{name}.{problem}") from None
     object.__setattr__(model, "attention", sites.model_copy(update=resolved))
 
 
-Model = Annotated[Recurrent | Transformer, Field(discriminator="family")]
+Model = Annotated[Recurrent | Transformer | DecoderOnly, Field(discriminator="family")]

@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from study.config.mechanisms import COMBINE
-from study.config.model import Recurrent, Transformer
+from study.config.model import DecoderOnly, Recurrent, Transformer
 from study.schema import Frozen, Size
 
 TRAINING = ("retrain", "train_on")
@@ -38,7 +38,7 @@ class Pruning(Frozen):
         "remove the head whose removal hurts validation least. gates: smallest L0 gate first. random: by seed "
         f"(derived: {DEFAULTS['order']}).",
     )
-    site: Literal["all", "encoder_self", "decoder_self", "cross"] = Field(
+    site: Literal["all", "encoder_self", "decoder_self", "cross", "joint"] = Field(
         "all", description="Site whose heads are removed, or all sites together."
     )
     fraction: Annotated[float, Field(gt=0, le=1)] | None = Field(
@@ -81,7 +81,7 @@ class Pruning(Frozen):
                 object.__setattr__(self, name, DEFAULTS.get(name))
         return self
 
-    def refusal(self, model: Recurrent | Transformer) -> str | None:
+    def refusal(self, model: Recurrent | Transformer | DecoderOnly) -> str | None:
         """Return why a model has nothing to prune at the site; None if it has heads there."""
         sites = {name: site for name in type(model.attention).model_fields if (site := getattr(model.attention, name))}
         if self.site != "all" and self.site not in sites:

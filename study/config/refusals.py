@@ -82,8 +82,8 @@ def unused(site: Attention, base: Mapping[str, Any], memory: str, slots: int | N
             yield f"{name}: {given} has no effect: memory {memory} has {has}. {remedy}"
 
 
-def in_transformer(site: Attention, name: str, width: int, value: str, split: bool) -> Iterable[str]:
-    """Refusals of an attention in a transformer: of its output, of split factors and of these positions."""
+def in_stack(site: Attention, name: str, width: int, value: str, split: bool) -> Iterable[str]:
+    """Refusals of an attention on a residual stream: of its output, of split factors and of these positions."""
     positions, joins = table.POSITIONS[value], site.output_width(width, width)
     if joins != width:
         yield f"output: expected projected, got raw with width {joins}, and the residual stream has width {width}."

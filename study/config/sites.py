@@ -6,7 +6,7 @@ base arm of the family.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field, model_validator
 
@@ -14,11 +14,36 @@ from study.config.attention import Attention
 from study.schema import Frozen
 
 
+class Reads(NamedTuple):
+    """Languages, `source` or `target`, whose tokens are queries and slots of a site."""
+
+    queries: tuple[str, ...]
+    slots: tuple[str, ...]
+
+
+READS = {
+    "encoder_self": Reads(("source",), ("source",)),
+    "decoder_self": Reads(("target",), ("target",)),
+    "cross": Reads(("target",), ("source",)),
+    "joint": Reads(("source", "target"), ("source", "target")),
+}
+"""Every site of a family ↦ the languages that it reads."""
+ALIGNING = tuple(site for site, reads in READS.items() if "target" in reads.queries and "source" in reads.slots)
+"""Sites at which target tokens see source tokens. A model has one of them."""
+
+
 class Sites(Frozen):
     """One complete attention per site of a family."""
 
     BASE: ClassVar[dict[str, Any]] = {}
     """Fields in which the base arm differs from the defaults of an attention."""
+
+    @property
+    def aligning(self) -> Attention:
+        """The site at which target tokens see source tokens."""
+        (site,) = (name for name in type(self).model_fields if name in ALIGNING)
+        chosen: Attention = getattr(self, site)
+        return chosen
 
     @model_validator(mode="before")
     @classmethod
@@ -51,3 +76,11 @@ class TransformerSites(Sites):
     encoder_self: Attention | None = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
     decoder_self: Attention = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
     cross: Attention = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
+
+
+class JointSites(Sites):
+    """Attention of the decoder-only family: one site. Base arm: that of the transformer."""
+
+    BASE: ClassVar[dict[str, Any]] = TransformerSites.BASE
+
+    joint: Attention = Field(default_factory=lambda: Attention(**JointSites.BASE))

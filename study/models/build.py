@@ -14,20 +14,22 @@ from torch import Tensor, nn
 
 from study.attention import Attention, AttentionCall, Lengths
 from study.attention.part import Part
+from study.config import DecoderOnly as DecoderOnlyConfig
 from study.config import Recurrent as RecurrentConfig
 from study.config import Transformer as TransformerConfig
 from study.config.mechanisms import LOGIT_INIT
+from study.models.decoder_only import DecoderOnly
 from study.models.recurrent import Recurrent
 from study.models.transformer import Transformer
 from study.models.translator import Translator
+
+Config = RecurrentConfig | TransformerConfig | DecoderOnlyConfig
 
 MATCHING_ROUNDS, MATCHED = 5, 1e-4
 """Rounds at most, and how near to 1 a standard deviation is near enough."""
 
 
-def build(
-    config: RecurrentConfig | TransformerConfig, vocabulary: int, seed: int, lengths: Lengths | None = None
-) -> Translator:
+def build(config: Config, vocabulary: int, seed: int, lengths: Lengths | None = None) -> Translator:
     """The model that a configuration declares, initialised.
 
     Args:
@@ -41,12 +43,12 @@ def build(
     return model
 
 
-def construct(
-    config: RecurrentConfig | TransformerConfig, vocabulary: int, lengths: Lengths | None = None
-) -> Translator:
+def construct(config: Config, vocabulary: int, lengths: Lengths | None = None) -> Translator:
     """The model that a configuration declares, without its initial values."""
     if isinstance(config, RecurrentConfig):
         return Recurrent(config, vocabulary, lengths)
+    if isinstance(config, DecoderOnlyConfig):
+        return DecoderOnly(config, vocabulary, lengths)
     return Transformer(config, vocabulary, lengths)
 
 

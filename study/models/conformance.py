@@ -22,9 +22,11 @@ from torch.nn import functional as F
 from study.attention import Lengths, Whole
 from study.attention.part import Part
 from study.config import Attention as Config
-from study.config import Recurrent, Transformer, experiment_from, plugins
+from study.config import experiment_from, plugins
 from study.config.mechanisms import AXES, REACH, SCORE, Site
+from study.config.overrides import UNIONS
 from study.errors import InputError
+from study.models.build import Config as Declared
 from study.models.build import build, construct, generator
 from study.models.layer import Attention
 from study.models.translator import Translator, select
@@ -63,21 +65,26 @@ class Case(NamedTuple):
             given |= {"values": "projected", "output": "raw" if self.facts.wide else "projected"}
         return given
 
-    def configs(self, **reach: Any) -> list[Recurrent | Transformer]:
-        """Return a configuration of each family that takes the mechanism: at every site, or at cross alone.
+    def configs(self, **reach: Any) -> list[Declared]:
+        """Return a configuration of each family that takes the mechanism: at all its sites, or at cross alone.
 
         Raises:
             CheckFailedError: no model takes it.
         """
         found, refused, fields = [], "", self.fields() | reach
         stands = self.facts.sites if self.axis == "site" else Site.sites
+        families = UNIONS["model"][1].items()
         model: dict[str, Any] = {"width": D, "layers": 1, "dropout": 0.0}
         if self.axis != "site":
             model["attention.heads"] = H
         if self.axis not in Config.model_fields:
             model[self.axis] = self.value
-        for family in ("recurrent", "transformer"):
-            for sites in (stands, ("cross",)):
+        for family, kind in families:
+            own = kind.model_fields["attention"].get_default(call_default_factory=True)
+            every = [site for site in type(own).model_fields if site in stands]
+            for sites in (every, ["cross"]):
+                if fields and not sites:
+                    continue
                 given = {f"attention.{site}.{name}": value for site in sites for name, value in fields.items()}
                 try:
                     found.append(experiment_from({"model": {"family": family} | model | given}).model)
@@ -225,12 +232,17 @@ def empty_rows(case: Case) -> None:
         source, mask = _source()
         mask[1] = False
         contexts: list[Tensor] = []
-        for site, _, module in model.train().places():
-            if site != "decoder_self" and case.axis != "mixing":
-                module.register_forward_hook(lambda _, given, out, contexts=contexts: contexts.append(out[0]))
+
+        def collect(module: Any, given: Any, out: Any, contexts: list[Tensor] = contexts) -> None:
+            context, seeing = out[0], given[2].mask.any(-1)[:, 0]
+            contexts.append(context[~seeing.expand(context.shape[:2])])
+
+        for _, _, module in model.train().places():
+            if case.axis != "mixing":
+                module.register_forward_hook(collect)
         logits = _logits(model, source, mask)
-        for context in contexts:
-            largest = context[1].abs().max()
+        if contexts:
+            largest = torch.cat(contexts).abs().max()
             _must(largest == 0, f"expected 0, got numbers up to {largest:.2g}. Give weight 0 to hidden slots")
         slopes = torch.autograd.grad(logits.sum(), list(model.parameters()), allow_unused=True)
         finite = all(slope.isfinite().all() for slope in slopes if slope is not None)
@@ -245,7 +257,7 @@ def padding(case: Case) -> None:
         other = _logits(model, torch.where(mask, source, source.flip(1)), mask)
         _equal(other, whole, f"{family}: the content of padded slots changes the output. Use view.mask")
         longer = _logits(model, F.pad(source, (0, 2)), F.pad(mask, (0, 2)))
-        why = "two more padded slots change the output. Count visible slots by view.mask, not by shape"
+        why = "two more padded slots change the output. Count visible slots by view.mask, and slots from view.offset"
         _equal(longer, whole, f"{family}: {why}")
 
 

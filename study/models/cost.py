@@ -20,12 +20,13 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from study.attention import Attention, Lengths, Whole
-from study.config import Recurrent, Transformer
-from study.models.build import construct
+from study.models.bridge import SourceMemory
+from study.models.build import Config, construct
 from study.models.translator import Translator
 
-ENCODER, MEMORY, DECODER, OUTPUT = "encoder", "memory", "decoder", "output layer"
-BEGINNINGS = {ENCODER: ("source_", "encoder", "bridges."), MEMORY: ("memory.",), OUTPUT: ("unembedding.",)}
+MEMORY, OUTPUT = "memory", "output layer"
+ENCODING = ("source_", "encoder", "bridges.")
+BEGINNINGS = {MEMORY: ("memory.",), OUTPUT: ("unembedding.",)}
 """Prefixes of the names of their parameters."""
 PRODUCT, SUM = torch.ops.aten.mul.Tensor, torch.ops.aten.sum.dim_IntList
 """Elementwise product, and sum over an axis: one after the other they contract an axis."""
@@ -75,13 +76,13 @@ class Cost(NamedTuple):
         return round(sum(part.flops for part in self.parts.values()) / self.target)
 
 
-def bare(config: Recurrent | Transformer, vocabulary: int, lengths: Lengths | None) -> Translator:
+def bare(config: Config, vocabulary: int, lengths: Lengths | None) -> Translator:
     """Return the model without values."""
     with torch.device("meta"):
         return construct(config, vocabulary, lengths).eval()
 
 
-def cost(config: Recurrent | Transformer, sizes: Sizes) -> Cost:
+def cost(config: Config, sizes: Sizes) -> Cost:
     """Return the cost of a model for one sentence pair of these sizes."""
     return cost_of(bare(config, sizes.vocabulary, sizes.lengths), sizes)
 
@@ -90,23 +91,28 @@ def cost(config: Recurrent | Transformer, sizes: Sizes) -> Cost:
 def cost_of(model: Translator, sizes: Sizes) -> Cost:
     """Return the same of a model without values, which is of no use afterwards."""
     operations, stored, owners = _Operations(), Counter[str](), dict[int, str]()
+    encoder, decoder = model.phases
+    beginnings = {encoder: ENCODING, **BEGINNINGS}
     for site, _, module in model.places():
         if isinstance(module, Whole) or (isinstance(module, Attention) and module.kept):
             owners |= {id(parameter): site for parameter in module.parameters()} | {id(module): site}
             module.remember = operations.within(site, module.remember)  # type: ignore[method-assign]
+            module.extend = operations.within(site, module.extend)  # type: ignore[method-assign]
             module.forward = operations.within(site, module.forward)  # type: ignore[method-assign]
-    model.memory.forward = operations.within(MEMORY, model.memory.forward)
+    for module in model.modules():
+        if isinstance(module, SourceMemory):
+            module.forward = operations.within(MEMORY, module.forward)  # type: ignore[method-assign]
     for name, parameter in model.named_parameters():
-        other = next((part for part, begins in BEGINNINGS.items() if name.startswith(begins)), DECODER)
+        other = next((part for part, begins in beginnings.items() if name.startswith(begins)), decoder)
         stored[owners.get(id(parameter), other)] += parameter.numel()
     source, target = (torch.empty(1, n, dtype=torch.long, device="meta") for n in (sizes.source, sizes.target))
     with operations:
-        encoded = operations.within(ENCODER, model.encode)(source, source.bool())
-        operations.within(DECODER, model.decode)(encoded, target)
+        encoded = operations.within(encoder, model.encode)(source, source.bool())
+        operations.within(decoder, model.decode)(encoded, target)
     operations.count[OUTPUT] = 2 * model.unembedding.weight.numel() * sizes.target
-    operations.count[DECODER] -= operations.count[OUTPUT]
+    operations.count[decoder] -= operations.count[OUTPUT]
     sites = tuple(dict.fromkeys(owners.values()))
-    parts = {name: Part(stored[name], operations.count[name]) for name in (ENCODER, *sites, MEMORY, DECODER, OUTPUT)}
+    parts = {name: Part(stored[name], operations.count[name]) for name in (encoder, *sites, MEMORY, decoder, OUTPUT)}
     return Cost({name: part for name, part in parts.items() if name != MEMORY or any(part)}, sites, sizes.target)
 
 

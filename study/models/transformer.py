@@ -17,6 +17,7 @@ from study.attention import Attention, Lengths, Memory, Terms, View
 from study.attention.mixing import Mixing, build_mixing
 from study.attention.positions import Positions, build_positions
 from study.attention.site import Held, Whole, build_site
+from study.config import DecoderOnly
 from study.config import Transformer as Config
 from study.models.bridge import SourceMemory, last
 from study.models.dropout import Dropout
@@ -51,7 +52,7 @@ class EncoderLayer(nn.Module):
         super().__init__()
         self.attention = build_mixing(config, lengths, layer, positions)
         self.attention_norm = nn.LayerNorm(config.width)
-        self.feedforward = _feedforward(config)
+        self.feedforward = feedforward(config)
         self.dropout = Dropout(config.dropout)
 
     def forward(self, x: Tensor, mask: Tensor, view: View, names: Tensor | None = None) -> tuple[Tensor, Terms]:
@@ -77,7 +78,7 @@ class DecoderLayer(nn.Module):
         self.self_norm = nn.LayerNorm(config.width)
         self.cross_attention = build_site(sites.cross, width, width, lengths, layer)
         self.cross_norm = nn.LayerNorm(config.width)
-        self.feedforward = _feedforward(config)
+        self.feedforward = feedforward(config)
         self.dropout = Dropout(config.dropout)
 
     def forward(
@@ -97,7 +98,7 @@ class DecoderLayer(nn.Module):
         return x, own, (self_terms, cross_terms)
 
 
-def _feedforward(config: Config) -> nn.Module | None:
+def feedforward(config: Config | DecoderOnly) -> nn.Module | None:
     """Normalisation and feed-forward block; none at width 0."""
     if not config.feedforward:
         return None

@@ -1,4 +1,4 @@
-"""Interface of a model of either family, for training, search, diagnostics and pruning.
+"""Interface of a model of any family, for training, search, diagnostics and pruning.
 
 B batch · S source tokens · L target tokens · D width · N vocabulary.
 """
@@ -15,6 +15,7 @@ from torch.nn import functional as F
 from study.attention import Attention, Memory, Terms
 from study.attention.site import Held
 from study.attention.weighting import to_float32
+from study.config.sites import READS
 
 PAD, UNK, BOS, EOS = 0, 1, 2, 3
 
@@ -51,17 +52,17 @@ class Origin(NamedTuple):
 
 
 class Translator(nn.Module):
-    """An encoder-decoder over one shared vocabulary."""
+    """A translator over one shared vocabulary."""
 
     source_embedding: nn.Embedding
     target_embedding: nn.Embedding
     unembedding: nn.Linear
-    memory: nn.Module
-    """From encoder states to what the decoder may look at."""
     carries: bool = True
     """True if the context of one step can change a later step."""
     longest: int | None = None
     """The most tokens that a source or a target may have, BOS or EOS counted; None where there is no limit."""
+    phases: tuple[str, str] = ("encoder", "decoder")
+    """Names of the parts that `encode` and `decode` compute beside the sites, in tables of cost."""
 
     def encode(self, source: Tensor, mask: Tensor) -> Encoded:
         """Source tokens [B, S] and their mask [B, S]."""
@@ -84,6 +85,11 @@ class Translator(nn.Module):
         for site, layer, module in self.places():
             if isinstance(module, Attention) and module.kept:
                 yield site, layer, module
+
+    def site_reading(self, language: str) -> str:
+        """Return the site at which queries of `source` or `target` see source tokens; empty if there is none."""
+        sites = (site for site, _, _ in self.places())
+        return next((s for s in sites if language in READS[s].queries and "source" in READS[s].slots), "")
 
     def origins(self) -> dict[str, Origin]:
         """Inputs of every site."""

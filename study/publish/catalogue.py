@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from pydantic import BaseModel
 
-from study.config import TEXTBOOK, Attention, Recurrent, Transformer
+from study.config import TEXTBOOK, Attention, DecoderOnly, Recurrent, Transformer
 from study.config.mechanisms import AXES, SCORE, choices
 from study.folders import CHECKOUT
 
@@ -18,6 +18,7 @@ MARKER = "<!-- Below this line, `python -m study.publish.catalogue` writes the p
 OWNERS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("recurrent: model.", Recurrent),
     ("transformer: model.", Transformer),
+    ("decoder_only: model.", DecoderOnly),
     ("model.attention.", Attention),
 )
 """Classes that declare the fields of a model."""

@@ -112,7 +112,7 @@ BUCKETS = tuple(f"length {low}-{high}" for low, high in LENGTHS)
 """Names of these subsets."""
 KEPT = tuple(f"kept {tenth / 10:.1f}" for tenth in range(11))
 """Subsets of a model's heads, by their share: points of a pruning's curve."""
-SITES = ("encoder_self", "decoder_self", "cross")
+SITES = ("encoder_self", "decoder_self", "cross", "joint")
 WITHOUT = re.compile(rf"without ({'|'.join(SITES)}) \d+ \d+")
 """Subset of a model's heads: the model without one, counted from 0."""
 PARTS = re.compile(rf"one of ({'|'.join(SITES)}) \d+|{WITHOUT.pattern}")

@@ -1,8 +1,9 @@
 """Attention between words, its scores against gold links, and attention maps of a sentence.
 
 A forced pass gives token weights, which are pooled between words. Cross-attention is read at the query that predicts
-y_t, in both families, and scored as an alignment: every target word is linked to the source word that it attends to
-most (Och and Ney 2003). Encoder self-attention is scored against who attends to whom in the source.
+y_t, in all families, and scored as an alignment: every target word is linked to the source word that it attends to
+most (Och and Ney 2003). Encoder self-attention is scored against who attends to whom in the source. A site that source
+and target share is both: target queries align, by their shares of the weight on the source; source queries attend.
 
 H heads · L, S tokens of target and source, the source's end-of-sentence counted · T, W words of target and source; in
 the encoder's self-attention both are the source's.
@@ -17,6 +18,7 @@ import numpy as np
 from torch import Tensor
 
 from study.attention import AttentionCall
+from study.config.sites import ALIGNING, READS
 from study.corpora import Link, words
 from study.models import Translator
 from study.models.translator import BOS, EOS
@@ -56,15 +58,18 @@ Readings = dict[int, list[Words]]
 """Layer ↦ one reading a sentence."""
 
 
-def readings(model: Translator, data: Sequence[Example], vocabulary: Vocabulary, site: str = "cross") -> Readings:
-    """Read a site by forced decoding. A sentence that the model cannot read has no words.
+def readings(model: Translator, data: Sequence[Example], vocabulary: Vocabulary, language: str = "target") -> Readings:
+    """Read queries of `source` or `target` over source tokens, by forced decoding. A sentence too long has no words.
 
     Empty where the memory's slots are not made of source tokens.
     """
     out: Readings = {}
+    site = model.site_reading(language)
     for chosen, batch in decode.fitting(model, data):
-        between = [sides(data[i], vocabulary, site) for i in chosen]
+        between = [sides(data[i], vocabulary, language) for i in chosen]
         for (at, layer), call in observe(model, batch).items():
+            if language == "source" and call.sources is not None:
+                call = call.sources
             read = of_words(call, batch.source.shape[1], between) if at == site else None
             if read is None:
                 continue
@@ -75,19 +80,28 @@ def readings(model: Translator, data: Sequence[Example], vocabulary: Vocabulary,
     return out
 
 
-def sides(example: Example, vocabulary: Vocabulary, site: str) -> Sides:
-    """Return the words of the slots and of the queries of a site."""
+def sides(example: Example, vocabulary: Vocabulary, language: str) -> Sides:
+    """Return the words of the slots, which are the source's, and of the queries."""
     source = vocabulary.words(example.pair.source)
-    return source, vocabulary.words(example.pair.target) if site == "cross" else source
+    return source, vocabulary.words(example.pair.target) if language == "target" else source
 
 
 def of_words(call: AttentionCall, count: int, between: Sequence[Sides]) -> list[Words] | None:
     """Pool a call over `count` source tokens, each sentence between its words; None if its slots are made of others."""
-    weights = call.over_tokens(count)
+    weights = over_source(call, count)
     if weights is None:
         return None
-    token, visible = weights.double().cpu().numpy(), visible_tokens(call).expand_as(weights).cpu().numpy()
+    token, visible = weights.double().cpu().numpy(), call.visible_tokens().expand_as(weights).cpu().numpy()
     return [pooled(token[row], visible[row], *words) for row, words in enumerate(between)]
+
+
+def over_source(call: AttentionCall, count: int) -> Tensor | None:
+    """Return the weights over `count` source tokens; shares of the weight on them where other slots have some, too."""
+    weights = call.over_tokens(count)
+    if weights is None or call.sources is None:
+        return weights
+    total = weights.abs().sum(-1, keepdim=True)
+    return weights / total.masked_fill(total == 0, 1)
 
 
 def pooled(weights: np.ndarray, visible: np.ndarray, source: Sequence[int], target: Sequence[int]) -> Words:
@@ -114,14 +128,6 @@ def _membership(tokens: Sequence[int]) -> np.ndarray:
     """[words, tokens]: 1 where a token belongs to a word."""
     count = max(tokens, default=-1) + 1
     return np.asarray(np.equal.outer(np.arange(count), np.asarray(tokens, dtype=int)), dtype=float)
-
-
-def visible_tokens(call: AttentionCall) -> Tensor:
-    """Return the source tokens that each query sees, through the slots made of them: [B, H or 1, L or 1, S], bool."""
-    if call.origin is None:
-        return call.mask
-    through: Tensor = call.mask.to(call.origin.dtype) @ (call.origin > 0).to(call.origin.dtype)[:, None]
-    return through > 0
 
 
 def links(reading: Words) -> set[tuple[int, int]]:
@@ -245,18 +251,18 @@ def _signature(place: Place) -> str:
 def attends(
     model: Translator, data: Mapping[str, Sequence[Example]], valid: Sequence[Example], vocabulary: Vocabulary
 ) -> list[Score]:
-    """Score encoder self-attention on the splits whose pairs say who attends to whom.
+    """Score attention of the source to itself on the splits whose pairs say who attends to whom.
 
     attends_argmax: 100 · the share of source words with gold whose largest weight, heads averaged, is on a gold word.
 
     Weights are |a| / Σ|a| (the weights, of a distribution) with those of a word's tokens pooled. The layer is the best
-    one on validation. None of a model without encoder self-attention, or of a split that the model cannot read.
+    one on validation. None of a model without such attention, or of a split that the model cannot read.
     """
 
     def read(part: Sequence[Example]) -> tuple[Readings, Gold]:
         gold = [example.pair.attends or () for example in part]
         known = all(example.pair.attends is not None and decode.fits(model, example) for example in part)
-        return (readings(model, part, vocabulary, "encoder_self") if known and any(gold) else {}), gold
+        return (readings(model, part, vocabulary, "source") if known and any(gold) else {}), gold
 
     found, gold = of_valid = read(valid)
     if not found:
@@ -283,8 +289,8 @@ def validation_error(
     gold = gold_of(data)
     if gold is None:
         return None
-    between = [sides(example, vocabulary, "cross") for example in data]
-    read = [of_words(call, batch.source.shape[1], between) for (site, _), call in calls.items() if site == "cross"]
+    between = [sides(example, vocabulary, "target") for example in data]
+    read = [of_words(call, batch.source.shape[1], between) for (site, _), call in calls.items() if site in ALIGNING]
     return min((alignment_error(found, gold) for found in read if found is not None), default=None)
 
 
@@ -294,13 +300,14 @@ def attention_map(
     vocabulary: Vocabulary,
     layer: int | None,
     decimals: int | None = 4,
-    site: str = "cross",
+    site: str | None = None,
     head: int | None = None,
 ) -> dict[str, Any] | None:
     """Map attention over the tokens of the sentence nearest to ten tokens; None if no slot of the site is a token.
 
     Rows are queries: the target tokens that are predicted, or in the encoder the source tokens. Columns are slots:
-    source tokens, or in the decoder's self-attention the target tokens before.
+    source tokens, or in the decoder's self-attention the target tokens before. Of a site that source and target share,
+    rows are target tokens and columns source tokens, and weights are shares of the weight on the source.
 
     Args:
         model: the model.
@@ -308,9 +315,10 @@ def attention_map(
         vocabulary: its tokens.
         layer: layer of the site (None: the last).
         decimals: to which weights are rounded; None: they are not, and the map has the number of visible slots, too.
-        site: cross, encoder_self or decoder_self.
+        site: name of a site of the model (None: the one at which the target sees the source).
         head: number of a head that is left (None: the mean over heads).
     """
+    site = site or model.site_reading("target")
     readable = [example for example in data if decode.fits(model, example)]
     if not readable:
         return None
@@ -320,7 +328,8 @@ def attention_map(
     if not calls:
         return None
     at = max(calls) if layer is None else layer
-    over_tokens = calls[at].over_tokens((batch.given if site == "decoder_self" else batch.source).shape[1])
+    queries, slots = READS[site]
+    over_tokens = over_source(calls[at], (batch.source if "source" in slots else batch.given).shape[1])
     if over_tokens is None:
         return None
     kept = next(module.kept for name, number, module in model.sites() if (name, number) == (site, at))
@@ -328,7 +337,7 @@ def attention_map(
     source, target = vocabulary.tokens([*example.source, EOS]), vocabulary.tokens([*example.target, EOS])
     pair = example.pair
     gold = None
-    if pair.alignment is not None and site == "cross":
+    if pair.alignment is not None and site in ALIGNING:
         of_source, of_target = vocabulary.words(pair.source), vocabulary.words(pair.target)
         gold = [
             [s, t]
@@ -340,12 +349,12 @@ def attention_map(
         "site": site,
         "layer": at,
         "head": head,
-        "source": vocabulary.tokens([BOS, *example.target]) if site == "decoder_self" else source,
-        "target": source if site == "encoder_self" else target,
+        "source": source if "source" in slots else vocabulary.tokens([BOS, *example.target]),
+        "target": target if "target" in queries else source,
         "weights": weights if decimals is None else [[round(w, decimals) for w in row] for row in weights],
         "gold": gold,
         "text": {"source": pair.source, "target": pair.target},
     }
     if decimals is None:
-        drawn["visible"] = visible_tokens(calls[at]).expand_as(over_tokens)[0].any(0).sum(-1).tolist()
+        drawn["visible"] = calls[at].visible_tokens().expand_as(over_tokens)[0].any(0).sum(-1).tolist()
     return drawn

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from study.attention import Lengths
-from study.config import Data, Recurrent, Transformer
+from study.config import Data, Model
 from study.config.mechanisms import REACH
+from study.config.sites import READS
 from study.corpora import Corpus, Pair, load
 from study.errors import InputError
 from study.models.cost import Sizes
@@ -169,7 +170,7 @@ def sizes_of(train: Sequence[Example], vocabulary: int) -> Sizes:
     return Sizes(vocabulary, sentence_lengths(train), round(source), round(target))
 
 
-def sizes_for(data: Data, model: Recurrent | Transformer | None = None) -> Sizes:
+def sizes_for(data: Data, model: Model | None = None) -> Sizes:
     """The sizes of the corpus that a data section declares.
 
     Raises:
@@ -182,11 +183,11 @@ def sizes_for(data: Data, model: Recurrent | Transformer | None = None) -> Sizes
     return sizes_of(examples(corpus.splits["train"], vocabulary), len(vocabulary))
 
 
-def check_windows(model: Recurrent | Transformer, corpus: Corpus, vocabulary: Vocabulary) -> None:
+def check_windows(model: Model, corpus: Corpus, vocabulary: Vocabulary) -> None:
     """Refuse a window that hides no slot of any sentence: its function has an identity already, that of a wider reach.
 
-    A query and a slot are at most S − 1 apart where there are S slots. In the decoder's self-attention S counts the
-    tokens that search may write.
+    A query and a slot are at most S − 1 apart where there are S slots. Slots of the target are the tokens that search
+    may write.
 
     Raises:
         InputError: such a window.
@@ -199,8 +200,9 @@ def check_windows(model: Recurrent | Transformer, corpus: Corpus, vocabulary: Vo
     data = examples([*pairs, *(Pair(half.source, half.right) for half in corpus.contrasts)], vocabulary)
     source = max(len(example.source) + 1 for example in data)
     target = max(most_tokens(source), *(len(example.target) + 1 for example in data))
+    longest = {"source": source, "target": target}
     for name, site in local.items():
-        slots = target if name == "decoder_self" else source
+        slots = sum(longest[language] for language in READS[name].slots)
         if site.window >= slots - 1:
             wider = REACH[site.reach].covering
             raise InputError(

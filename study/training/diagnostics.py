@@ -20,6 +20,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from study.attention import AttentionCall
+from study.config.sites import READS
 from study.corpora import Link
 from study.models import Translator
 from study.models.translator import PAD
@@ -36,7 +37,7 @@ Values = dict[str, Tensor]
 Truth = dict[str, Tensor]
 """site ↦ 1/n at a query's gold slots, n the tokens of its word, and 0 beside them: a mean so weighted is over words.
 
-cross [B, L, S], encoder_self [B, S, S]; sites without gold are missing. Sure and possible links count alike.
+cross and joint [B, L, S], encoder_self [B, S, S]; sites without gold are missing. Sure and possible links count alike.
 End-of-sentence has no gold, neither as query nor as slot.
 """
 
@@ -71,17 +72,24 @@ def taps(model: Translator) -> Iterator[dict[Site, list[AttentionCall]]]:
 
 @torch.no_grad()
 def observe(model: Translator, batch: Batch) -> dict[Site, AttentionCall]:
-    """Return the call of every site, all queries together, of a teacher-forced pass in evaluation mode."""
+    """Return the call of every site, all queries together, of a teacher-forced pass in evaluation mode.
+
+    The call of a site of source and target is that of the target's queries; `AttentionCall.sources` is the other one.
+    """
     training = model.training
     model.eval()
     with taps(model) as seen:
-        model.decode(model.encode(batch.source, batch.mask), batch.given)
+        encoded = model.encode(batch.source, batch.mask)
+        first = {site: len(calls) for site, calls in seen.items()}
+        model.decode(encoded, batch.given)
     model.train(training)
-    return {site: _together(calls) for site, calls in seen.items()}
+    return {site: _together(calls, first[site]) for site, calls in seen.items()}
 
 
-def _together(calls: list[AttentionCall]) -> AttentionCall:
-    """Join calls of one query each to one call with all queries."""
+def _together(calls: list[AttentionCall], encoding: int) -> AttentionCall:
+    """Join calls of one query each to one call with all queries; `encoding` of the calls are those of the encoder."""
+    if 0 < encoding < len(calls):
+        return _together(calls[encoding:], 0)._replace(sources=_in_order(*calls[:encoding]))
     if len(calls) == 1:
         return calls[0]
     names = ("query", "logits", "normalised", "weights", "heads", "mask")
@@ -89,8 +97,16 @@ def _together(calls: list[AttentionCall]) -> AttentionCall:
     return calls[0]._replace(**joined)
 
 
+def _in_order(call: AttentionCall) -> AttentionCall:
+    """Return a call of source tokens to themselves with weights and mask of the queries in the order of the batch."""
+    assert call.origin is not None
+    query = call.origin.transpose(1, 2)[:, None]
+    mask = query @ call.mask.expand(-1, -1, query.shape[-1], -1).to(query.dtype) > 0
+    return call._replace(weights=query @ call.weights, mask=mask)
+
+
 def truth(data: Sequence[Example], vocabulary: Vocabulary, batch: Batch) -> Truth:
-    """Return the gold links of the examples of a batch: `Pair.alignment` at cross, `Pair.attends` in the encoder."""
+    """Return the gold links of the examples of a batch: `Pair.alignment` of the target, else `Pair.attends`."""
     source = [vocabulary.words(example.pair.source) for example in data]
     target = [vocabulary.words(example.pair.target) for example in data]
     sites = {
@@ -104,7 +120,7 @@ def truth(data: Sequence[Example], vocabulary: Vocabulary, batch: Batch) -> Trut
             rows = zip(links, asking, source, strict=True)
             masks = [_of_tokens(known or (), query, slots, shape) for known, query, slots in rows]
             found[site] = torch.stack(masks).to(batch.source.device)
-    return found
+    return found | ({"joint": found["cross"]} if "cross" in found else {})
 
 
 def _of_tokens(links: Sequence[Link], asking: list[int], source: list[int], shape: tuple[int, int]) -> Tensor:
@@ -121,20 +137,30 @@ def diagnose(calls: dict[Site, AttentionCall], batch: Batch, truth: Truth) -> Di
     """Return the measures of every site on one batch, from the calls that `observe` recorded.
 
     logit_sd: standard deviation of the visible logits; null for fewer than two. The others: see `entropies` and
-    `masses`. Of two score maps of a head, the mean.
+    `masses`. Of two score maps of a head, the mean. A site of source and target also has source_mass, the share of
+    weight on the source, and attends_mass, the gold mass of the source's queries; its other masses are shares of the
+    weight on the source.
     """
     found: Diagnostics = {}
     for (site, _), call in calls.items():
-        real = (batch.mask if site == "encoder_self" else batch.wanted != PAD)[:, None, :, None]
+        queries, slots = READS[site]
+        real = (batch.wanted != PAD if "target" in queries else batch.mask)[:, None, :, None]
         values: Values = {}
         if call.weights.shape[-1]:
             visible = call.mask.expand_as(call.normalised) & real  # before heads mix their maps
             values = {"logit_sd": deviation(call.logits, visible)}
             values |= entropies(call.normalised, visible, call.sums_to_one)
-            over_tokens = call.over_tokens(batch.source.shape[1]) if site == "cross" else call.weights
-            if over_tokens is not None and site != "decoder_self":
-                some = (call.mask.expand_as(call.weights) & real).any(-1)
+            over_tokens = call.over_tokens(batch.source.shape[1]) if "source" in slots else None
+            if over_tokens is not None:
+                some = (call.visible_tokens().expand_as(over_tokens) & real).any(-1)
                 values |= masses(over_tokens, some, batch.mask, truth.get(site))
+            if over_tokens is not None and "target" in slots:
+                size, total = over_tokens.abs().sum(-1), call.weights.abs().sum(-1)
+                values["source_mass"] = mean(size / total.masked_fill(total == 0, 1), some & (total > 0))
+            if call.sources is not None and (gold := truth.get("encoder_self")) is not None:
+                seeing = (call.sources.mask & batch.mask[:, None, :, None]).any(-1)
+                own = masses(call.sources.weights, seeing, batch.mask, gold)
+                values["attends_mass"] = own["gold_mass"]
         found.setdefault(site, []).append(_by_name(values, call.heads.shape[1]))
     return found
 

@@ -12,6 +12,7 @@ from study.attention import Lengths
 from study.attention_map import Translation
 from study.config import Experiment, experiment_from, plugins
 from study.config.experiment import threads_for
+from study.config.sites import READS
 from study.corpora import Pair, load, words
 from study.errors import InputError
 from study.models import Translator, build
@@ -74,7 +75,7 @@ def translate(
     sentence: str,
     beam: int | None = None,
     layer: int | None = None,
-    site: str = "cross",
+    site: str | None = None,
     head: int | None = None,
 ) -> Translation:
     """Translate a sentence by beam search, and read the attention of one site while the translation is given.
@@ -84,7 +85,7 @@ def translate(
         sentence: source text; runs of white space count as one blank.
         beam: beam width (default: as in the test of the run).
         layer: layer of the site to read, from 0 (default: the last).
-        site: cross, encoder_self or decoder_self.
+        site: name of a site of the model (default: the one at which the target sees the source).
         head: head to read, from 0 (default: the mean over heads).
 
     Raises:
@@ -95,7 +96,9 @@ def translate(
     if not sentence:
         raise InputError('sentence: expected words, got an empty text. Give one in quotes, such as "Ein Mann schläft."')
     names = list(dict.fromkeys(name for name, _, _ in model.sites()))
-    if site not in names and site != "cross":  # a pruned model may have lost its cross-attention
+    aligning = model.site_reading("target")
+    site = site or aligning
+    if site not in (*names, aligning):  # a pruned model may have lost its cross-attention
         raise InputError(f"site: expected {' or '.join(names)}, got {site}.")
     if layers := {at: module for name, at, module in model.sites() if name == site}:
         _check_known("layer", layer, layers)
@@ -112,8 +115,9 @@ def translate(
     attention = attention_map(model, read_as, vocabulary, layer, None, site, head)
     strange = unknown(vocabulary, sentence)
     tokens = [f"{strange[i]}?" if i in strange else token for i, token in enumerate(vocabulary.tokens([*source, EOS]))]
-    for side in {"cross": ("source",), "encoder_self": ("source", "target")}.get(site, ()):
-        if attention is not None:
+    queries, slots = READS[site]
+    for side, read in (("source", "source" in slots), ("target", "target" not in queries)):
+        if attention is not None and read:
             attention[side] = tokens
     return Translation(text, tokens, vocabulary.tokens([*ids, EOS]), attention)
 
@@ -151,7 +155,7 @@ def align(
         given = [Pair(" ".join(source.split()), " ".join(target.split())) for source, target in pairs]
     found = readings(model, examples(given, vocabulary), vocabulary)
     if not found:
-        memory = experiment.model.memory
+        memory = getattr(experiment.model, "memory", "states")
         got = f"{len(given)} pairs and memory {memory}"
         raise InputError(f"model: expected pairs, and heads of cross-attention over source tokens, got {got}.")
     _check_known("layer", layer, found)
@@ -159,7 +163,9 @@ def align(
         valid = examples(load(experiment.data).splits["valid"], vocabulary)
         choice = choose(readings(model, valid, vocabulary), valid)
         layer = choice.layer[0] if choice else max(found)
-    kept = next(module.kept for site, at, module in model.sites() if (site, at) == ("cross", layer))
+    kept = next(
+        module.kept for site, at, module in model.sites() if (site, at) == (model.site_reading("target"), layer)
+    )
     _check_known("head", head, kept)
     place = None if head is None else list(kept).index(head)
     return layer, [links(reading.of(place)) for reading in found[layer]]

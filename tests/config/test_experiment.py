@@ -44,7 +44,10 @@ REFUSED = [
     ({"depth": 3}, "depth: no such field"),
     ({"model.depth": 3}, "model.depth: no such field."),
     ({"model.attention.encoder_self.heads": 2}, "model.attention.encoder_self: no such field"),
-    ({"model.positions": "none"}, "model.positions: expected with model.family transformer, got recurrent. Remove it"),
+    (
+        {"model.positions": "none"},
+        "model.positions: expected with model.family transformer or decoder_only, got recurrent. Remove it",
+    ),
     ({"data.folder": "there"}, "data.folder: expected with data.name multi30k or files, got grammar."),
     ({"model.family": "lstm"}, "model: Input tag 'lstm' found using 'family' does not match"),
     ({"model.attention.cross.scale": "sqrt"}, "model.attention.cross.scale: expected rsqrt, none, "),

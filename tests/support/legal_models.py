@@ -1,10 +1,10 @@
 """Random legal models: any mixture of the configuration's own values, without those that it refuses beside the rest."""
 
-from study.config import Attention, Recurrent, Transformer, experiment_from
+from study.config import Attention, DecoderOnly, Recurrent, Transformer, experiment_from
 from study.config.mechanisms import AXES, REACH, choices
 from study.errors import InputError
 
-FAMILIES = {"recurrent": Recurrent, "transformer": Transformer}
+FAMILIES = {"recurrent": Recurrent, "transformer": Transformer, "decoder_only": DecoderOnly}
 SIZES = {
     "width": (6, 12, 14),
     "encoder_width": (10, 12),
@@ -115,5 +115,5 @@ def said(name, value):
 
 
 def everything():
-    """All that can be said of the two families."""
+    """All that can be said of the families."""
     return {said(name, value) for family in FAMILIES for name, some in axes(family).items() for value in some}

@@ -19,7 +19,8 @@ TRANSFORMER = {
     "model.feedforward": 29,
     "model.attention.heads": 2,
 }
-FAMILIES = {"recurrent": RECURRENT, "transformer": TRANSFORMER}
+DECODER_ONLY = TRANSFORMER | {"model.family": "decoder_only"}
+FAMILIES = {"recurrent": RECURRENT, "transformer": TRANSFORMER, "decoder_only": DECODER_ONLY}
 MULTI_HEAD = {  # pairwise different widths wherever a head may choose its own
     "model.attention.maps": "separate",
     "model.attention.values": "projected",

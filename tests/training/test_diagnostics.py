@@ -161,7 +161,7 @@ def test_the_diagnosed_mass_on_gold_is_the_scored_one():
     right = truth([example], vocabulary, batch)["cross"]
     found = masses(weights, torch.ones(1, 1, 7, dtype=torch.bool), batch.mask, right)["gold_mass"]
     call = AttentionCall(*[weights] * 6, torch.ones(1, 1, 1, 4, dtype=torch.bool))
-    read = of_words(call, 4, [sides(example, vocabulary, "cross")])
+    read = of_words(call, 4, [sides(example, vocabulary, "target")])
     scored = [gold_mass(read, [pair.alignment or ()], head) for head in (0, 1)]
     assert found.tolist() == pytest.approx(scored)
 

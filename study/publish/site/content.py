@@ -27,6 +27,7 @@ from study.analysis.tables import as_csv
 from study.claims import schema, table
 from study.claims.evaluate import evaluate
 from study.config import Experiment
+from study.config.sites import READS
 from study.corpora import Pair
 from study.errors import InputError
 from study.folders import CHECKOUT
@@ -312,7 +313,7 @@ def _columns(table: list[dict[Any, Any]]) -> dict[str, Any]:
 
 def _heads(diagnostics: dict[str, Any]) -> Iterator[list[Any]]:
     """Yield a row for each head of each layer: where it is, and its measures."""
-    for site in ("encoder_self", "decoder_self", "cross"):
+    for site in READS:
         for layer, measures in enumerate(diagnostics.get(site, ())):
             heads = zip_longest(*(measures.get(name) or () for name in OF_A_HEAD))
             yield from ([site, layer, head, *values] for head, values in enumerate(heads))
