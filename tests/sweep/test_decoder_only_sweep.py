@@ -5,8 +5,9 @@ import runpy
 
 import pytest
 
-from study.folders import SWEEPS
+from study.folders import CHECKOUT
 
+SWEEPS = CHECKOUT / "sweeps"
 SCRIPT = SWEEPS / "decoder_only_power.py"
 LINE = re.compile(r"^#   (\S.*?) +([0-9a-f]{8}) +(\S+) +(.+)$", re.MULTILINE)
 
