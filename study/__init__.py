@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from study.models.layer import Attention
     from study.training.task import DataModule, Task
 
-__version__ = "0.1.0"
+__version__ = "0.4.0.dev0"
 __all__ = [
     "Attention",
     "DataModule",

@@ -6,11 +6,14 @@ import runpy
 import shlex
 import shutil
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pytest
 import yaml
+
+from study.store.manifest import Results
 
 ROOT = Path(__file__).parents[1]
 COREUTILS = ("sh", "bash", "cat", "mkdir", "cp", "chmod", "ln", "rm", "touch", "basename", "dirname", "env")
@@ -122,3 +125,32 @@ def test_a_rerun_on_the_same_instructions_has_to_be_equal():
     audit, told = runpy.run_path(str(ROOT / ".ci" / "audit.py")), {"provenance": {"instructions": "AVX512"}}
     assert "bit for bit" in next(audit["differing"](record(**told), record(**told), {}))
     assert list(audit["differing"](record(**told), record(provenance={"instructions": "AVX2"}), {})) == []
+
+
+@pytest.mark.parametrize(("tag", "said"), [("v9.9.9", "expected the tag v"), ("", "expected the tag v")])
+def test_a_release_of_another_version_is_refused(tag, said):
+    done = subprocess.run([sys.executable, ROOT / ".ci/release.py", tag], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(f"release: {said}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_the_notes_of_a_release_are_its_changes_and_the_root_hash(tmp_path):
+    for name in ("study/__init__.py", "results/manifest.json", ".ci/release.py", "README.md"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, tmp_path / name)
+    code = (tmp_path / "study" / "__init__.py").read_text("utf-8")
+    (tmp_path / "study" / "__init__.py").write_text(
+        re.sub(r'__version__ = ".*"', '__version__ = "1.2.3"', code), "utf-8"
+    )
+    command = [sys.executable, tmp_path / ".ci/release.py", "v1.2.3"]
+    (tmp_path / "CHANGELOG.md").write_text(
+        "# Changes\n\n## 1.2.4\n\nnew\n\n## 1.2.3 (today)\n\n- one\n\n## 1.2.2\n\n- old\n"
+    )
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert told.startswith("- one\n\nRoot hash of the published results (")
+    assert Results(ROOT / "results").root_hash in told
+    (tmp_path / "CHANGELOG.md").write_text("# Changes\n")
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "expected a section 1.2.3" in done.stderr
