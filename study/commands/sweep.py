@@ -109,7 +109,7 @@ def run(
         if "WANDB_NAME" in os.environ:
             print("W&B: WANDB_NAME is not used, because a sweep has several runs", flush=True)
     if args.engine == "local" or not todo.tasks:
-        code = local.run(job, resources.here())
+        code = local.run(job, resources.here(), partial(_first, spec, out))
     elif args.engine == "slurm":
         return slurm.run(todo, args.slurm or slurm.Options()) or int(bad > 0), ()
     elif args.engine == "ray":
@@ -156,6 +156,18 @@ def _plan(
         print(plan.script)
     time = in_words(seconds, plan.at_once, plan.cores, plan.gpus)
     print(plan.words, time, sep="\n", file=sys.stderr if args.print else sys.stdout)
+
+
+def _first(spec: Spec, out: Path, seed: int) -> None:
+    """Print the table of the runs of one seed, while those of others are made; nothing of a blind sweep."""
+    if not spec.blind and len(spec.seeds) > 1:
+        from study.analysis.report import compared
+        from study.analysis.runs import Runs
+
+        of_seed = replace(spec, cells=tuple(cell for cell in spec.runnable if cell.experiment.seed == seed))
+        print(f"\nseed {seed}, while the others are trained:")
+        compared(of_seed, Runs(out)).table.print()
+        print(flush=True)
 
 
 def _report(spec: Spec, out: Path, args: argparse.Namespace) -> None:

@@ -13,7 +13,7 @@ import signal
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from multiprocessing import connection
@@ -26,6 +26,7 @@ from study.config import plugins, scientific
 from study.config.experiment import threads_for
 from study.engine import lease
 from study.engine.estimate import clock
+from study.engine.progress import Progress
 from study.engine.resources import Plan, Resources, Slot
 from study.engine.trial import WRONG, Trial, due, main, train, write_failure
 from study.errors import BUSY, LOST, InputError, ending, lacking
@@ -61,6 +62,7 @@ class Job:
         trial: what runs one experiment into its folder; importable, since another process calls it.
         allowed: code that may run.
         mechanisms: content of the files of a user's own mechanisms, for a process that has not read them.
+        baselines: run ↦ the run of the baseline of its facet with its seed.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Job:
     trial: Trial = train
     allowed: str = field(default_factory=lambda: os.environ.get(plugins.ALLOWED, ""))
     mechanisms: tuple[str, ...] = ()
+    baselines: Mapping[str, str] = field(default_factory=dict)
 
     def due(self) -> tuple[Run, ...]:
         """Return the runs without a good record.
@@ -94,9 +97,12 @@ class Job:
 
 def job_of(spec: Spec, cells: Iterable[Cell], out: Path, **more: Any) -> Job:
     """Return the job that makes cells of a sweep; `more` are further fields of it."""
-    tasks = tuple(cell for cell in cells if isinstance(cell, Run))
+    runs = (cell for cell in cells if isinstance(cell, Run))
+    tasks = tuple(sorted(runs, key=lambda run: spec.seeds.index(run.experiment.seed)))  # every arm once, then again
     texts = (plugin.text for task in tasks for plugin in plugins.among(scientific(task.experiment).values()))
-    return Job(spec.name, spec.metric, out, tasks, mechanisms=tuple(dict.fromkeys(texts)), **more)
+    first = {(run.facet, run.experiment.seed): run.id for run in tasks if run.arm == spec.baseline(run.facet)}
+    baselines = {run.id: first.get((run.facet, run.experiment.seed), run.id) for run in tasks}
+    return Job(spec.name, spec.metric, out, tasks, mechanisms=tuple(dict.fromkeys(texts)), baselines=baselines, **more)
 
 
 def plan(job: Job, machine: Resources, commands: Sequence[str]) -> Plan:
@@ -106,8 +112,13 @@ def plan(job: Job, machine: Resources, commands: Sequence[str]) -> Plan:
     return Plan(machine.describe(layout), "\n".join(commands), count, machine.cores / count, gpus / count)
 
 
-def run(job: Job, machine: Resources) -> int:
+def run(job: Job, machine: Resources, report: Callable[[int], None] = lambda seed: None) -> int:
     """Make the runs of a job; return 0, 1 if runs failed, 130 or 143 if a signal ended it.
+
+    Args:
+        job: the runs.
+        machine: what they may use.
+        report: called with a seed when all its runs are there, while those of others are not.
 
     Raises:
         InputError: a record or a run's folder cannot be read or locked, or the disk is full; no trial is left running.
@@ -125,7 +136,7 @@ def run(job: Job, machine: Resources) -> int:
     how = f"{machine.describe(layout)}, in {job.out}; steps in log.txt of a run"
     print(f"{job.name}: {len(todo)} of {len(job.tasks)} runs to do, {how}", flush=True)
     with processes.noted() as signals:
-        return Launcher(job, todo, layout, signals).run()
+        return Launcher(job, todo, layout, signals, report).run()
 
 
 @dataclass
@@ -156,11 +167,19 @@ class Launcher:
         signals: gets the signals that ask to end.
     """
 
-    def __init__(self, job: Job, todo: Iterable[Run], layout: Iterable[Slot], signals: Sequence[int] = ()) -> None:
-        self.job, self.pending, self.free, self.signals = job, list(todo), list(layout), signals
+    def __init__(
+        self,
+        job: Job,
+        todo: Iterable[Run],
+        layout: Iterable[Slot],
+        signals: Sequence[int] = (),
+        report: Callable[[int], None] = lambda seed: None,
+    ) -> None:
+        self.job, self.pending, self.free, self.signals, self.report = job, list(todo), list(layout), signals, report
         self.began, self.total, self.settled, self.failed = time.monotonic(), len(self.pending), 0, 0
         self.attempts, self.losses = Counter[tuple[str, bool]](), 0
         self.started: dict[int, Started] = {}
+        self.progress = Progress()
         self.notes: list[str] = []
         """Failed and diverged runs, for the end."""
 
@@ -174,12 +193,15 @@ class Launcher:
         try:
             while (self.pending or self.started) and not self.signals:
                 self.fill()
+                under_way = [started.task for started in self.started.values()]
+                self.progress.show(under_way, self.job.out, self.settled, self.total)
                 for sentinel in connection.wait(list(self.started), timeout=POLL):
                     assert isinstance(sentinel, int)
                     self.ended(self.started.pop(sentinel))
             if self.signals:
                 print("stopping the runs; they keep their last step. A second interrupt kills them at once", flush=True)
         finally:
+            self.progress.hide()
             self.stop()
         bad = self.job.unreadable()
         done = len(self.job.tasks) - len(self.job.due()) - len(bad)  # by any launcher
@@ -290,13 +312,25 @@ class Launcher:
             rest += f": {record.error}"
             self.notes.append(f"  {word}  {task.label}: {record.error}; log: {folder / 'log.txt'}")
         elif (value := record.score(*self.job.metric)) is not None:
-            rest += f", {metric} {value:.{decimals(metric)}f}"
+            rest += f", {metric} {value:.{decimals(metric)}f}{self.beside(task, value)}"
         self.settled += 1
         self.failed += word == "failed"
         left = self.total - self.settled
         each = (time.monotonic() - self.began) / self.settled
         far = f"{self.settled} of {self.total}" + (f", about {clock(each * left)} left" if left else "")
         self.say(word, task, f"{rest} ({far})")
+        seeds = {run.experiment.seed for run in (*self.pending, *(trial.task for trial in self.started.values()))}
+        if seeds and task.experiment.seed not in seeds:
+            self.progress.hide()
+            self.report(task.experiment.seed)
+
+    def beside(self, task: Run, value: float) -> str:
+        """Return the difference to the baseline with this seed, if that is there."""
+        baseline, metric = self.job.baselines.get(task.id, task.id), "/".join(self.job.metric)
+        if baseline == task.id or records.state(self.job.out / baseline) != "finished":
+            return ""
+        base = records.read(self.job.out / baseline / "record.json").score(*self.job.metric)
+        return "" if base is None else f" ({value - base:+.{decimals(metric)}f} from the baseline)".replace("-", "−")
 
     def say(self, word: str, task: Run, rest: str = "") -> None:
         """Print a line about a run."""
