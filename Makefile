@@ -35,7 +35,7 @@ test: .venv/.dev ## all tests, on all cores; ARGS='-n 0 -k lease' takes one proc
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ARGS)
 
 parity: .venv/.parity ## compare mechanisms with published code, with its weights: transformers, x-transformers and others
-	@.venv/bin/python -m pytest -n 0 tests/attention/test_same_as.py $(ARGS)
+	@.venv/bin/python -m pytest -n 0 tests/attention/test_same_as.py tests/models/test_decoder_only.py $(ARGS)
 
 docs: .venv/.docs ## the pages of docs/ as a site in site/, with every link checked
 	@NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --quiet --strict && echo "site/index.html"

@@ -38,8 +38,8 @@ def normed(x, norm):
     return F.layer_norm(x, x.shape[-1:], norm.weight, norm.bias)
 
 
-def defined(translator, source, target):
-    """Logits of one sentence pair without padding, token by token and head by head."""
+def embedded(translator, source, target):
+    """Embeddings of the joined tokens of one pair [S + L, D], with their positions."""
     parameters, root = dict(translator.named_parameters()), math.sqrt(WIDTH)
     count, config = len(source), translator.config
     place = [*range(-count, 0), *range(len(target))]
@@ -54,6 +54,13 @@ def defined(translator, source, target):
         if config.positions == "sinusoidal":
             angle = torch.tensor([t * 10_000 ** (-2 * i / WIDTH) for i in range(WIDTH // 2)])
             x[row] = x[row] + torch.stack([angle.sin(), angle.cos()], 1).flatten()
+    return x
+
+
+def defined(translator, source, target):
+    """Logits of one sentence pair without padding, token by token and head by head."""
+    parameters, count, config = dict(translator.named_parameters()), len(source), translator.config
+    place, x = [*range(-count, 0), *range(len(target))], embedded(translator, source, target)
     for number, layer in enumerate(translator.layers):
         name = f"layers.{number}.attention."
         states = normed(x, layer.attention_norm)
@@ -341,3 +348,34 @@ def test_a_sentence_beyond_learned_positions_is_refused_on_either_side():
         with pytest.raises(ValueError, match="learned positions end at 7 tokens, and there are 8"):
             cases.forced(translator, *tokens)
     assert (target[:, 0] == BOS).all()
+
+
+@torch.no_grad()
+def test_it_equals_a_published_decoder_with_its_weights():
+    """OPT of `transformers`: pre-norm, relu, heads of D / H. Its projections have biases, which are 0 here."""
+    transformers = pytest.importorskip("transformers", reason="transformers is not installed: make parity")
+    translator = drawn("learned", layers=2, **{"attention.key_width": WIDTH // H, "attention.value_width": WIDTH // H})
+    hidden = translator.layers[0].feedforward[1].up.out_features
+    config = transformers.OPTConfig(
+        vocab_size=cases.VOCABULARY, hidden_size=WIDTH, word_embed_proj_dim=WIDTH, num_hidden_layers=2, ffn_dim=hidden,
+        num_attention_heads=H, activation_function="relu", dropout=0.0, attn_implementation="sdpa",
+    )  # fmt: skip
+    theirs = transformers.OPTModel(config).double().eval().decoder
+    for parameter in theirs.parameters():
+        parameter.zero_()
+    for ours, layer in zip(translator.layers, theirs.layers, strict=True):
+        for name, part in (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj")):
+            weight = ours.attention.get_submodule(f"map_{name}").weight
+            layer.self_attn.get_submodule(part).weight.copy_(weight.reshape(WIDTH, WIDTH))
+        layer.self_attn.out_proj.weight.copy_(ours.attention.combine.weight.reshape(WIDTH, WIDTH).T)
+        layer.self_attn_layer_norm.load_state_dict(ours.attention_norm.state_dict())
+        layer.final_layer_norm.load_state_dict(ours.feedforward[0].state_dict())
+        layer.fc1.load_state_dict(ours.feedforward[1].up.state_dict())
+        layer.fc2.load_state_dict(ours.feedforward[1].down.state_dict())
+    theirs.final_layer_norm.load_state_dict(translator.norm.state_dict())
+    source, target = cases.batch()
+    logits = cases.forced(translator, source, target)
+    for row, (s, t) in enumerate(zip(cases.SOURCE_LENGTHS, cases.TARGET_LENGTHS, strict=True)):
+        x = embedded(translator, source[row, :s].tolist(), target[row, :t].tolist())
+        states = theirs(inputs_embeds=x[None]).last_hidden_state[0, s:]
+        assert_close(logits[row, :t], translator.unembedding(states), **EXACT)
