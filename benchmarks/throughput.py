@@ -1,11 +1,14 @@
-"""Training speed of the study's transformer against a plain `torch.nn.Transformer` loop, in one run.
+"""Training speed of the study's transformers against plain loops over torch's own layers, in one run.
+
+The encoder-decoder is compared with `torch.nn.Transformer`, the decoder-only model with `torch.nn.TransformerEncoder`
+over the joined sequence, under a causal mask.
 
 Same sizes, batches, loss, optimiser, clipping and threads. The plain loop is what a tutorial writes; the study's side
 is a Lightning run of the `Task` that `study train` uses, history and per-step seeding included, validation left out.
 Segments of the two alternate, and times are processor time of all threads, so that other work on the machine counts
 little.
 
-    python benchmarks/throughput.py            # both sizes, one thread
+    python benchmarks/throughput.py            # all sizes, one thread
     python benchmarks/throughput.py --threads 2
 """
 
@@ -32,11 +35,16 @@ from study.training.machine import keep_memory
 from study.training.task import DataModule, Task
 from study.training.vocabulary import Words
 
+SMALL = {"model.width": 64, "model.layers": 2, "training.batch_tokens": 2000}
+LARGE = {"model.width": 256, "model.layers": 3, "training.batch_tokens": 3000}
 SIZES = {
-    "embedded": {"model.width": 64, "model.layers": 2, "training.batch_tokens": 2000},
-    "Multi30k": {"model.width": 256, "model.layers": 3, "training.batch_tokens": 3000},
+    "embedded": {"model.family": "transformer"} | SMALL,
+    "Multi30k": {"model.family": "transformer"} | LARGE,
+    "embedded, decoder-only": {"model.family": "decoder_only"} | SMALL,
+    "Multi30k, decoder-only": {"model.family": "decoder_only"} | LARGE,
 }
-VOCABULARY = {"embedded": 300, "Multi30k": 4000}
+VOCABULARY = {2000: 300, 3000: 4000}
+"""Tokens of a batch ↦ types of the vocabulary."""
 
 
 class Plain(nn.Module):
@@ -70,6 +78,22 @@ class Plain(nn.Module):
     def _embed(self, embedding: nn.Embedding, tokens: Tensor) -> Tensor:
         x = embedding(tokens) * self.width**0.5
         return self.dropout(x + sinusoids(0, tokens.shape[1], self.width, tokens.device))
+
+
+class PlainDecoder(Plain):
+    """The same embeddings and output, with one stack over source and target."""
+
+    def __init__(self, vocabulary: int, width: int, heads: int, layers: int, feedforward: int, dropout: float) -> None:
+        super().__init__(vocabulary, width, heads, 0, feedforward, dropout)
+        layer = nn.TransformerEncoderLayer(width, heads, feedforward, dropout, batch_first=True, norm_first=True)
+        self.transformer = nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
+
+    def forward(self, batch: Batch) -> Tensor:
+        x = torch.cat([self._embed(self.source, batch.source), self._embed(self.target, batch.given)], 1)
+        padding = torch.cat([~batch.mask, batch.given == PAD], 1)
+        causal = torch.triu(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool), 1)
+        states = self.transformer(x, mask=causal, src_key_padding_mask=padding)
+        return self.out(states[:, batch.source.shape[1] :])
 
 
 def plain_segment(model: Plain, optimiser: torch.optim.Optimizer, batches: Sequence[Batch], smoothing: float) -> float:
@@ -117,12 +141,13 @@ class Alternate(pl.Callback):
 
 def compare(size: str, segments: int, segment: int) -> tuple[float, float, float]:
     """Return target tokens per processor second (ours, theirs), and the median over segments of ours / theirs."""
-    sizes = {"model.family": "transformer", "training.steps": segments * segment + 1} | SIZES[size]
-    experiment = experiment_from(sizes)
-    config, recipe, vocabulary = experiment.model, experiment.training, VOCABULARY[size]
+    experiment = experiment_from({"training.steps": segments * segment + 1} | SIZES[size])
+    config, recipe = experiment.model, experiment.training
+    vocabulary = VOCABULARY[recipe.batch_tokens]
     batches = random_batches(vocabulary, recipe.batch_tokens, segment)
     tokens = sum(int((batch.wanted != PAD).sum()) for batch in batches)
-    plain = Plain(vocabulary, config.width, 4, config.layers, 4 * config.width, config.dropout)
+    loop = PlainDecoder if config.family == "decoder_only" else Plain
+    plain = loop(vocabulary, config.width, 4, config.layers, config.feedforward, config.dropout)
     optimiser = torch.optim.Adam(plain.parameters(), recipe.learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
     def theirs() -> Iterator[float]:
@@ -177,10 +202,10 @@ def main() -> None:
     torch.set_flush_denormal(True)
     keep_memory()
     print(f"torch {torch.__version__}, {arguments.threads} thread(s); target tokens per second of processor time")
-    print(f"{'size':<10} {'study':>9} {'plain':>9} {'ratio':>6}")
+    print(f"{'size':<23} {'study':>9} {'plain':>9} {'ratio':>6}")
     for size in SIZES:
         ours, theirs, ratio = compare(size, arguments.segments, arguments.steps)
-        print(f"{size:<10} {ours:9,.0f} {theirs:9,.0f} {ratio:6.3f}")
+        print(f"{size:<23} {ours:9,.0f} {theirs:9,.0f} {ratio:6.3f}")
 
 
 if __name__ == "__main__":
