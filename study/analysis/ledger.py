@@ -16,7 +16,7 @@ from study.store.folder import MODELS, Store
 if TYPE_CHECKING:
     import pandas as pd
 
-USUAL = ("model.attention.cross.", "test/")
+USUAL = ("model.attention.cross.", "model.attention.joint.", "test/")
 """Beginnings of the column that is meant where several end with a short name."""
 FACTS = (
     "parameters", "parameters_attention", "flops_per_token", "train_seconds", "wall_seconds", "tokens_per_second",
@@ -71,14 +71,15 @@ def table(
 def short_names(runs: pd.DataFrame) -> dict[str, str]:
     """Return name ↦ column: full names, and last parts (`steps` ↦ `training.steps`) that mean one column.
 
-    Of several, it is that of cross-attention, or of the split test: `scale` ↦ `model.attention.cross.scale`.
+    Of several, it is that of cross-attention (of joint where no run has that), or of the split test: `scale` ↦
+    `model.attention.cross.scale`.
     """
     ending: dict[str, list[str]] = {}
     for name in map(str, runs):
         ending.setdefault(re.split("[./]", name)[-1], []).append(name)
     short = {}
     for end, columns in ending.items():
-        usual = [start + end for start in USUAL if start + end in columns] or columns
+        usual = [start + end for start in USUAL if start + end in columns][:1] or columns
         if len(usual) == 1:
             short[end] = usual[0]
     return short | {name: name for name in map(str, runs)}

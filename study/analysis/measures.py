@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from study.config.sites import ALIGNING
 from study.scores import metrics
 
 FACTS = ("entropy", "tokens_per_second", "freed", "heads", "with_one_head")
@@ -94,7 +95,7 @@ def facts(tree: Tree) -> dict[str, Any]:
 
     note           the error
     device, rule   the machine, and the rule that chose the tested step
-    entropy        of cross-attention (0–1), the mean over layers and heads
+    entropy        of cross-attention, or of joint (0–1), the mean over layers and heads
     heads, freed   heads in the order of a pruning, and how many of them are free
     with_one_head  BLEU of the layer that suffers most when its best head has to serve alone
     """
@@ -104,7 +105,7 @@ def facts(tree: Tree) -> dict[str, Any]:
         "note": tree["error"] or "",
         "device": (tree["provenance"] or {}).get("device", ""),
         "rule": (tree["selection"] or {}).get("rule", ""),
-        "entropy": _mean(list(_leaves(tree["diagnostics"], ["cross", "entropy"]))),
+        "entropy": _mean([leaf for site in ALIGNING for leaf in _leaves(tree["diagnostics"], [site, "entropy"])]),
         "tokens_per_second": (tree["resources"] or {}).get("tokens_per_second"),
         "freed": free,
         "heads": len(heads) or None,

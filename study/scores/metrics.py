@@ -125,6 +125,7 @@ DIAGNOSED = {
     "cross/information": "query information, nats",
     "cross/last_two_mass": "weight on the last two source tokens, 0–1",
     "cross/end_mass": "weight on end-of-sentence, 0–1",
+    "joint/source_mass": "weight on the source, 0–1",
     "gradients/start/far_near_way": "gradient, far ÷ near",
     "gradients/middle/far_near_way": "gradient, far ÷ near",
     "gradients/start/by_way": "gradient at gold ÷ its mean over the source",

@@ -43,7 +43,7 @@ End-of-sentence has no gold, neither as query nor as slot.
 
 NAMES = ("logit_sd", "entropy", "information", "max_weight", "gold_mass", "last_two_mass", "end_mass")
 """Names of all measures of a head."""
-IN_HISTORY = ("entropy", "gold_mass")
+IN_HISTORY = ("entropy", "gold_mass", "source_mass")
 """Measures whose means over layers and heads the history keeps."""
 brief = partial(rounded, digits=4)
 """Rounds diagnostics as a record has them."""
@@ -337,7 +337,7 @@ def site_means(diagnostics: Diagnostics) -> Any:
     for site, layers in diagnostics.items():
         found[site] = {}
         for name in IN_HISTORY:
-            known = [value for layer in layers for value in layer[name] or () if value is not None]
+            known = [value for layer in layers for value in layer.get(name) or () if value is not None]
             if known:
                 found[site][name] = sum(known) / len(known)
     return brief(found)

@@ -36,7 +36,7 @@ BUCKETS = {
     if high <= LONGEST
 }
 """Words in the source ↦ the score over these sentences, with a gap for the metric."""
-SITES = ("all", "encoder_self", "decoder_self", "cross")
+SITES = ("all", *metrics.SITES)
 """In the order of reading."""
 
 
@@ -48,12 +48,12 @@ def scale_points(runs: Runs, *specs: Spec) -> pd.DataFrame:
     points: dict[str, Point] = {}
     for spec in specs:
         for e, run in _declared(runs, spec, ["test/exact"]):
-            cross = e.model.attention.cross
-            alone = cross.norm == "none" and cross.cap is None and e.training.learning_rate == 1e-2
-            whole = cross.scale != "none" or spec.name == "learned_scale"
+            site = e.model.attention.aligning
+            alone = site.norm == "none" and site.cap is None and e.training.learning_rate == 1e-2
+            whole = site.scale != "none" or spec.name == "learned_scale"
             if spec.name == "scale_parts" or (alone and whole):
                 line = _line(run, "scale", "logit_init", "map_rate")
-                place = {"column": e.model.family, "line": line, "x": cross.key_width}
+                place = {"column": e.model.family, "line": line, "x": site.key_width}
                 points.setdefault(run["id"], _point(run, "test/exact", **place))
     return _with_means(list(points.values()))
 

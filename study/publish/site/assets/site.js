@@ -430,7 +430,7 @@ const site = (() => {
     draw();
   };
   // Page of a sentence.
-  const WORDS_OF = { cross: "cross-attention", encoder_self: "encoder self-attention", decoder_self: "decoder self-attention" };
+  const WORDS_OF = { cross: "cross-attention", encoder_self: "encoder self-attention", decoder_self: "decoder self-attention", joint: "joint attention" };
   const options = (select, values, names, current) => {
     select.replaceChildren(...values.map((value, i) => element("option", { value, selected: String(value) === String(current) }, names[i])));
     return select.value;
@@ -468,7 +468,7 @@ const site = (() => {
   };
   const heat = (item, one, name, tell) => {
     const rows = one.site === "encoder_self" ? item.source : item.target, columns = one.site === "decoder_self" ? item.given : item.source;
-    const gold = new Set(one.site === "cross" ? (item.gold || []).map(([s, t]) => `${t},${s}`) : []);
+    const gold = new Set(["cross", "joint"].includes(one.site) ? (item.gold || []).map(([s, t]) => `${t},${s}`) : []);
     const head = element("tr", {}, element("td"), ...columns.map((word) => element("th", { scope: "col" }, element("span", {}, word))));
     const cells = rows.map((word, t) => element("tr", {}, element("th", { scope: "row" }, word), ...columns.map((other, s) => {
       const weight = one.weights[t][s], linked = gold.has(`${t},${s}`);
