@@ -1,4 +1,4 @@
-"""Training speed of the study's transformer against a plain `torch.nn.Transformer` loop, in one run.
+"""Training speed of two families of the study against plain loops over the layers of torch, in one run.
 
 Same sizes, batches, loss, optimiser, clipping and threads. The plain loop is what a tutorial writes; the study's side
 is a Lightning run of the `Task` that `study train` uses, history and per-step seeding included, validation left out.
@@ -12,6 +12,7 @@ little.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -72,7 +73,34 @@ class Plain(nn.Module):
         return self.dropout(x + sinusoids(0, tokens.shape[1], self.width, tokens.device))
 
 
-def plain_segment(model: Plain, optimiser: torch.optim.Optimizer, batches: Sequence[Batch], smoothing: float) -> float:
+class PlainStack(nn.Module):
+    """Embeddings, sinusoids, `nn.TransformerEncoder` (pre-norm) over source and target, and an output layer."""
+
+    def __init__(self, vocabulary: int, width: int, heads: int, layers: int, feedforward: int, dropout: float) -> None:
+        super().__init__()
+        self.width = width
+        self.source = nn.Embedding(vocabulary, width, padding_idx=PAD)
+        self.target = nn.Embedding(vocabulary, width, padding_idx=PAD)
+        self.dropout = nn.Dropout(dropout)
+        layer = nn.TransformerEncoderLayer(width, heads, feedforward, dropout, batch_first=True, norm_first=True)
+        self.stack = nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
+        self.out = nn.Linear(width, vocabulary)
+
+    def forward(self, batch: Batch) -> Tensor:
+        count, length = batch.source.shape[1], batch.source.shape[1] + batch.given.shape[1]
+        x = torch.cat([self.source(batch.source), self.target(batch.given)], 1) * self.width**0.5
+        x = self.dropout(x + sinusoids(-count, length, self.width, x.device))
+        causal = torch.triu(torch.ones(length, length, dtype=torch.bool), 1)
+        padding = torch.cat([~batch.mask, torch.zeros_like(batch.given, dtype=torch.bool)], 1)
+        return self.out(self.stack(x, mask=causal, src_key_padding_mask=padding)[:, count:])
+
+
+PLAIN = {"transformer": Plain, "decoder_only": PlainStack}
+
+
+def plain_segment(
+    model: nn.Module, optimiser: torch.optim.Optimizer, batches: Sequence[Batch], smoothing: float
+) -> float:
     """Return the seconds of processor time for the updates of a hand-written loop."""
     start = time.process_time()
     for batch in batches:
@@ -115,14 +143,14 @@ class Alternate(pl.Callback):
             self.start = time.process_time()
 
 
-def compare(size: str, segments: int, segment: int) -> tuple[float, float, float]:
+def compare(family: str, size: str, segments: int, segment: int) -> tuple[float, float, float]:
     """Return target tokens per processor second (ours, theirs), and the median over segments of ours / theirs."""
-    sizes = {"model.family": "transformer", "training.steps": segments * segment + 1} | SIZES[size]
+    sizes = {"model.family": family, "training.steps": segments * segment + 1} | SIZES[size]
     experiment = experiment_from(sizes)
     config, recipe, vocabulary = experiment.model, experiment.training, VOCABULARY[size]
     batches = random_batches(vocabulary, recipe.batch_tokens, segment)
     tokens = sum(int((batch.wanted != PAD).sum()) for batch in batches)
-    plain = Plain(vocabulary, config.width, 4, config.layers, 4 * config.width, config.dropout)
+    plain = PLAIN[family](vocabulary, config.width, 4, config.layers, 4 * config.width, config.dropout)
     optimiser = torch.optim.Adam(plain.parameters(), recipe.learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
     def theirs() -> Iterator[float]:
@@ -177,10 +205,10 @@ def main() -> None:
     torch.set_flush_denormal(True)
     keep_memory()
     print(f"torch {torch.__version__}, {arguments.threads} thread(s); target tokens per second of processor time")
-    print(f"{'size':<10} {'study':>9} {'plain':>9} {'ratio':>6}")
-    for size in SIZES:
-        ours, theirs, ratio = compare(size, arguments.segments, arguments.steps)
-        print(f"{size:<10} {ours:9,.0f} {theirs:9,.0f} {ratio:6.3f}")
+    print(f"{'family':<12} {'size':<10} {'study':>9} {'plain':>9} {'ratio':>6}")
+    for family, size in itertools.product(PLAIN, SIZES):
+        ours, theirs, ratio = compare(family, size, arguments.segments, arguments.steps)
+        print(f"{family:<12} {size:<10} {ours:9,.0f} {theirs:9,.0f} {ratio:6.3f}")
 
 
 if __name__ == "__main__":
