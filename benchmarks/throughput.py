@@ -1,20 +1,18 @@
-"""Training speed of the study's transformers against plain loops over torch's own layers, in one run.
-
-The encoder-decoder is compared with `torch.nn.Transformer`, the decoder-only model with `torch.nn.TransformerEncoder`
-over the joined sequence, under a causal mask.
+"""Training speed of two families of the study against plain loops over the layers of torch, in one run.
 
 Same sizes, batches, loss, optimiser, clipping and threads. The plain loop is what a tutorial writes; the study's side
 is a Lightning run of the `Task` that `study train` uses, history and per-step seeding included, validation left out.
 Segments of the two alternate, and times are processor time of all threads, so that other work on the machine counts
 little.
 
-    python benchmarks/throughput.py            # all sizes, one thread
+    python benchmarks/throughput.py            # both sizes, one thread
     python benchmarks/throughput.py --threads 2
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import statistics
 import time
@@ -35,16 +33,11 @@ from study.training.machine import keep_memory
 from study.training.task import DataModule, Task
 from study.training.vocabulary import Words
 
-SMALL = {"model.width": 64, "model.layers": 2, "training.batch_tokens": 2000}
-LARGE = {"model.width": 256, "model.layers": 3, "training.batch_tokens": 3000}
 SIZES = {
-    "embedded": {"model.family": "transformer"} | SMALL,
-    "Multi30k": {"model.family": "transformer"} | LARGE,
-    "embedded, decoder-only": {"model.family": "decoder_only"} | SMALL,
-    "Multi30k, decoder-only": {"model.family": "decoder_only"} | LARGE,
+    "embedded": {"model.width": 64, "model.layers": 2, "training.batch_tokens": 2000},
+    "Multi30k": {"model.width": 256, "model.layers": 3, "training.batch_tokens": 3000},
 }
-VOCABULARY = {2000: 300, 3000: 4000}
-"""Tokens of a batch ↦ types of the vocabulary."""
+VOCABULARY = {"embedded": 300, "Multi30k": 4000}
 
 
 class Plain(nn.Module):
@@ -80,23 +73,34 @@ class Plain(nn.Module):
         return self.dropout(x + sinusoids(0, tokens.shape[1], self.width, tokens.device))
 
 
-class PlainDecoder(Plain):
-    """The same embeddings and output, with one stack over source and target."""
+class PlainStack(nn.Module):
+    """Embeddings, sinusoids, `nn.TransformerEncoder` (pre-norm) over source and target, and an output layer."""
 
     def __init__(self, vocabulary: int, width: int, heads: int, layers: int, feedforward: int, dropout: float) -> None:
-        super().__init__(vocabulary, width, heads, 0, feedforward, dropout)
+        super().__init__()
+        self.width = width
+        self.source = nn.Embedding(vocabulary, width, padding_idx=PAD)
+        self.target = nn.Embedding(vocabulary, width, padding_idx=PAD)
+        self.dropout = nn.Dropout(dropout)
         layer = nn.TransformerEncoderLayer(width, heads, feedforward, dropout, batch_first=True, norm_first=True)
-        self.transformer = nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
+        self.stack = nn.TransformerEncoder(layer, layers, nn.LayerNorm(width), enable_nested_tensor=False)
+        self.out = nn.Linear(width, vocabulary)
 
     def forward(self, batch: Batch) -> Tensor:
-        x = torch.cat([self._embed(self.source, batch.source), self._embed(self.target, batch.given)], 1)
-        padding = torch.cat([~batch.mask, batch.given == PAD], 1)
-        causal = torch.triu(torch.ones(x.shape[1], x.shape[1], dtype=torch.bool), 1)
-        states = self.transformer(x, mask=causal, src_key_padding_mask=padding)
-        return self.out(states[:, batch.source.shape[1] :])
+        count, length = batch.source.shape[1], batch.source.shape[1] + batch.given.shape[1]
+        x = torch.cat([self.source(batch.source), self.target(batch.given)], 1) * self.width**0.5
+        x = self.dropout(x + sinusoids(-count, length, self.width, x.device))
+        causal = torch.triu(torch.ones(length, length, dtype=torch.bool), 1)
+        padding = torch.cat([~batch.mask, torch.zeros_like(batch.given, dtype=torch.bool)], 1)
+        return self.out(self.stack(x, mask=causal, src_key_padding_mask=padding)[:, count:])
 
 
-def plain_segment(model: Plain, optimiser: torch.optim.Optimizer, batches: Sequence[Batch], smoothing: float) -> float:
+PLAIN = {"transformer": Plain, "decoder_only": PlainStack}
+
+
+def plain_segment(
+    model: nn.Module, optimiser: torch.optim.Optimizer, batches: Sequence[Batch], smoothing: float
+) -> float:
     """Return the seconds of processor time for the updates of a hand-written loop."""
     start = time.process_time()
     for batch in batches:
@@ -139,15 +143,14 @@ class Alternate(pl.Callback):
             self.start = time.process_time()
 
 
-def compare(size: str, segments: int, segment: int) -> tuple[float, float, float]:
+def compare(family: str, size: str, segments: int, segment: int) -> tuple[float, float, float]:
     """Return target tokens per processor second (ours, theirs), and the median over segments of ours / theirs."""
-    experiment = experiment_from({"training.steps": segments * segment + 1} | SIZES[size])
-    config, recipe = experiment.model, experiment.training
-    vocabulary = VOCABULARY[recipe.batch_tokens]
+    sizes = {"model.family": family, "training.steps": segments * segment + 1} | SIZES[size]
+    experiment = experiment_from(sizes)
+    config, recipe, vocabulary = experiment.model, experiment.training, VOCABULARY[size]
     batches = random_batches(vocabulary, recipe.batch_tokens, segment)
     tokens = sum(int((batch.wanted != PAD).sum()) for batch in batches)
-    loop = PlainDecoder if config.family == "decoder_only" else Plain
-    plain = loop(vocabulary, config.width, 4, config.layers, config.feedforward, config.dropout)
+    plain = PLAIN[family](vocabulary, config.width, 4, config.layers, 4 * config.width, config.dropout)
     optimiser = torch.optim.Adam(plain.parameters(), recipe.learning_rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
 
     def theirs() -> Iterator[float]:
@@ -202,10 +205,10 @@ def main() -> None:
     torch.set_flush_denormal(True)
     keep_memory()
     print(f"torch {torch.__version__}, {arguments.threads} thread(s); target tokens per second of processor time")
-    print(f"{'size':<23} {'study':>9} {'plain':>9} {'ratio':>6}")
-    for size in SIZES:
-        ours, theirs, ratio = compare(size, arguments.segments, arguments.steps)
-        print(f"{size:<23} {ours:9,.0f} {theirs:9,.0f} {ratio:6.3f}")
+    print(f"{'family':<12} {'size':<10} {'study':>9} {'plain':>9} {'ratio':>6}")
+    for family, size in itertools.product(PLAIN, SIZES):
+        ours, theirs, ratio = compare(family, size, arguments.segments, arguments.steps)
+        print(f"{family:<12} {size:<10} {ours:9,.0f} {theirs:9,.0f} {ratio:6.3f}")
 
 
 if __name__ == "__main__":

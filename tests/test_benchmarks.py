@@ -28,8 +28,11 @@ def load(monkeypatch):
     return module
 
 
-def test_throughput_compares_the_two_loops(load):
-    ours, theirs, ratio = load("throughput").compare("embedded", segments=2, segment=1)  # the first one warms up
+@pytest.mark.parametrize("family", ["transformer", "decoder_only"])
+def test_throughput_compares_the_two_loops(load, family):
+    ours, theirs, ratio = load("throughput").compare(
+        family, "embedded", segments=2, segment=1
+    )  # the first one warms up
     assert ratio == pytest.approx(ours / theirs)
 
 

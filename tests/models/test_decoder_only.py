@@ -1,5 +1,6 @@
 """The decoder-only family: its definition in float64, and its identities for all positions and both source masks."""
 
+import importlib.util
 import math
 from itertools import product
 
@@ -15,6 +16,9 @@ from study.config.mechanisms import AXES, POSITIONS
 from study.errors import InputError
 from study.models.cost import Sizes, cost
 from study.models.translator import BOS, PAD
+from study.training.alignment import over_source
+from study.training.batches import Batch
+from study.training.diagnostics import diagnose, observe
 
 EXACT = {"rtol": 1e-9, "atol": 1e-11}
 WIDTH, H, K = cases.WIDTH, 2, 6
@@ -38,8 +42,8 @@ def normed(x, norm):
     return F.layer_norm(x, x.shape[-1:], norm.weight, norm.bias)
 
 
-def embedded(translator, source, target):
-    """Embeddings of the joined tokens of one pair [S + L, D], with their positions."""
+def defined(translator, source, target):
+    """Logits of one sentence pair without padding, token by token and head by head."""
     parameters, root = dict(translator.named_parameters()), math.sqrt(WIDTH)
     count, config = len(source), translator.config
     place = [*range(-count, 0), *range(len(target))]
@@ -54,13 +58,6 @@ def embedded(translator, source, target):
         if config.positions == "sinusoidal":
             angle = torch.tensor([t * 10_000 ** (-2 * i / WIDTH) for i in range(WIDTH // 2)])
             x[row] = x[row] + torch.stack([angle.sin(), angle.cos()], 1).flatten()
-    return x
-
-
-def defined(translator, source, target):
-    """Logits of one sentence pair without padding, token by token and head by head."""
-    parameters, count, config = dict(translator.named_parameters()), len(source), translator.config
-    place, x = [*range(-count, 0), *range(len(target))], embedded(translator, source, target)
     for number, layer in enumerate(translator.layers):
         name = f"layers.{number}.attention."
         states = normed(x, layer.attention_norm)
@@ -350,32 +347,67 @@ def test_a_sentence_beyond_learned_positions_is_refused_on_either_side():
     assert (target[:, 0] == BOS).all()
 
 
+@pytest.mark.skipif(
+    importlib.util.find_spec("transformers") is None, reason="transformers is not installed: make parity"
+)
 @torch.no_grad()
-def test_it_equals_a_published_decoder_with_its_weights():
-    """OPT of `transformers`: pre-norm, relu, heads of D / H. Its projections have biases, which are 0 here."""
-    transformers = pytest.importorskip("transformers", reason="transformers is not installed: make parity")
-    translator = drawn("learned", layers=2, **{"attention.key_width": WIDTH // H, "attention.value_width": WIDTH // H})
-    hidden = translator.layers[0].feedforward[1].up.out_features
-    config = transformers.OPTConfig(
-        vocab_size=cases.VOCABULARY, hidden_size=WIDTH, word_embed_proj_dim=WIDTH, num_hidden_layers=2, ffn_dim=hidden,
-        num_attention_heads=H, activation_function="relu", dropout=0.0, attn_implementation="sdpa",
-    )  # fmt: skip
-    theirs = transformers.OPTModel(config).double().eval().decoder
-    for parameter in theirs.parameters():
-        parameter.zero_()
-    for ours, layer in zip(translator.layers, theirs.layers, strict=True):
-        for name, part in (("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj")):
-            weight = ours.attention.get_submodule(f"map_{name}").weight
-            layer.self_attn.get_submodule(part).weight.copy_(weight.reshape(WIDTH, WIDTH))
-        layer.self_attn.out_proj.weight.copy_(ours.attention.combine.weight.reshape(WIDTH, WIDTH).T)
-        layer.self_attn_layer_norm.load_state_dict(ours.attention_norm.state_dict())
-        layer.final_layer_norm.load_state_dict(ours.feedforward[0].state_dict())
-        layer.fc1.load_state_dict(ours.feedforward[1].up.state_dict())
-        layer.fc2.load_state_dict(ours.feedforward[1].down.state_dict())
-    theirs.final_layer_norm.load_state_dict(translator.norm.state_dict())
+def test_with_learned_positions_it_is_gpt2():
+    """GPT-2 of random weights, its function relu, no biases in the maps, and the two embeddings side by side."""
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    mine = drawn("learned", "causal", layers=2, **{"attention.key_width": WIDTH // H})
+    names = {"n_layer": 2, "n_head": H, "n_embd": WIDTH, "n_inner": 29, "n_positions": 62}
+    off = {"resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0, "tie_word_embeddings": False}
+    config = GPT2Config(
+        vocab_size=cases.VOCABULARY, activation_function="relu", attn_implementation="eager", **names, **off
+    )
+    theirs = GPT2LMHeadModel(config).double().eval()
+    stack = theirs.transformer
+    for block, layer in zip(stack.h, mine.layers, strict=True):
+        site, inner = layer.attention, layer.feedforward[1]
+        maps = (site.map_query, site.map_key, site.map_value)
+        block.attn.c_attn.weight.copy_(torch.cat([part.weight.flatten(0, 1) for part in maps]).T)
+        block.attn.c_proj.weight.copy_(site.combine.weight.flatten(0, 1))
+        for dense in (block.attn.c_attn, block.attn.c_proj):
+            dense.bias.zero_()
+        for dense, linear in ((block.mlp.c_fc, inner.up), (block.mlp.c_proj, inner.down)):
+            dense.weight.copy_(linear.weight.T)
+            dense.bias.copy_(linear.bias)
+        block.ln_1.load_state_dict(layer.attention_norm.state_dict())
+        block.ln_2.load_state_dict(layer.feedforward[0].state_dict())
+    stack.ln_f.load_state_dict(mine.norm.state_dict())
+    theirs.lm_head.weight.copy_(mine.unembedding.weight)
+    root = math.sqrt(WIDTH)
+    stack.wpe.weight.copy_(root * torch.cat([mine.source_positions.weight, mine.target_positions.weight]))
     source, target = cases.batch()
-    logits = cases.forced(translator, source, target)
+    logits = cases.forced(mine, source, target)
     for row, (s, t) in enumerate(zip(cases.SOURCE_LENGTHS, cases.TARGET_LENGTHS, strict=True)):
-        x = embedded(translator, source[row, :s].tolist(), target[row, :t].tolist())
-        states = theirs(inputs_embeds=x[None]).last_hidden_state[0, s:]
-        assert_close(logits[row, :t], translator.unembedding(states), **EXACT)
+        embedded = root * torch.cat([mine.source_embedding(source[row, :s]), mine.target_embedding(target[row, :t])])
+        place = torch.arange(31 - s, 31 + t)[None]
+        found = theirs(inputs_embeds=embedded[None], position_ids=place).logits[0, s:] + mine.unembedding.bias
+        assert_close(logits[row, :t], found, **EXACT)
+
+
+def test_alignments_and_masses_are_shares_of_the_weight_on_the_source_in_the_order_of_the_batch():
+    """Computed again from the raw weights of the padded sequence, sentence by sentence."""
+    translator = drawn("none", "full")
+    source, target = cases.batch()
+    wanted = F.pad(target[:, 1:], (0, 1))
+    raw = []
+    translator.layers[0].attention.tap = raw.append
+    cases.forced(translator, source, target)
+    of_source, of_target = raw
+    call = observe(translator, Batch(source, source != PAD, target, wanted))["joint", 0]
+    shares = over_source(call, 7)
+    masses = []
+    for row, (s, t) in enumerate(zip(cases.SOURCE_LENGTHS, cases.TARGET_LENGTHS, strict=True)):
+        onto = of_target.weights[row, :, :t, 7 - s : 7]
+        assert_close(shares[row, :, :t, :s], onto / onto.sum(-1, keepdim=True), **EXACT)
+        assert not shares[row, :, :t, s:].any()
+        masses.append(onto.sum(-1)[:, : t - 1])  # the last query of a sentence is padding here
+        own = of_source.weights[row, :, 7 - s :, 7 - s :]
+        assert_close(call.sources.over_tokens(7)[row, :, :s, :s], own, **EXACT)
+        assert call.sources.visible_tokens()[row, 0, :s].sum().item() == s * s
+    (found,) = diagnose({("joint", 0): call}, Batch(source, source != PAD, target, wanted), {})["joint"]
+    assert found["source_mass"] == pytest.approx(torch.cat(masses, 1).mean(1).tolist(), rel=1e-6)
+    assert (translator.site_reading("target"), translator.site_reading("source")) == ("joint", "joint")
