@@ -10,8 +10,9 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -57,6 +58,8 @@ KIND = ["split", "subset", "metric", "n"]
 """Columns of scores that tell what a value is of. Most runs of an arm share them."""
 UNUSED = ["sweeps", "labels", "packages", "data_files", "sha256"]
 """Columns of runs that the table of runs does not have."""
+PRINTED = ("asked", "contrast", "measure", "estimate", "interval", "inner", "second")
+"""Cells of a contrast that the page of a claim shows as they are printed."""
 Rows = list[dict[str, Any]]
 
 
@@ -66,6 +69,23 @@ class Texts(NamedTuple):
     key: str
     split: str
     pairs: list[Pair]
+
+
+class RunScore(NamedTuple):
+    """One score of a run: its value, its column in the table of runs (None: it has none), and the cells of `KIND`."""
+
+    value: float | None
+    column: str | None
+    kind: tuple[Any, ...]
+
+
+class Places(dict[Any, int]):
+    """Value ↦ its place among all, in the order in which they come."""
+
+    def __missing__(self, value: Any) -> int:
+        """Give a new value the next place."""
+        self[value] = len(self)
+        return self[value]
 
 
 class Content:
@@ -81,18 +101,57 @@ class Content:
     """
 
     def __init__(self, folder: Path, sweeps: Path, claims: Path | None = None) -> None:
-        self.folder, self.known, self.runs = folder, schema.read_all(claims), Runs(folder, sweeps)
+        self.folder = folder
+        self.claim_files = schema.read_all(claims)
+        self.runs = Runs(folder, sweeps)
         self.store = self.runs.store
-        self.published, self._splits = self.store.published, dict[str, Texts]()
-        self.trees = {name: self.store.rest(name) for name in self.store.runs.get("id", ())}
-        own = [] if self.published else [folder.resolve().parent, *([claims.parent] if claims else [])]
+        self.published = self.store.published
+        self.trees = {identity: self.store.rest(identity) for identity in self.store.runs.get("id", ())}
+        self._texts: dict[str, Texts] = {}
+        folders = [sweeps]
+        if not self.published:
+            folders.append(folder.resolve().parent)
+            if claims:
+                folders.append(claims.parent)
         self.specs: dict[str, Spec] = {}
-        for path in [path for place in (sweeps, *own) for path in sorted(place.glob("*.yaml"))]:
+        for path in (path for place in folders for path in sorted(place.glob("*.yaml"))):
             with suppress(InputError):  # these folders may have other files
                 spec = load(path)
-                begun = any(cell.id in self.trees for cell in spec.cells)
-                if (folder / "tables" / f"{spec.name}.csv").is_file() if self.published else begun:
+                if self._has_runs(spec):
                     self.specs.setdefault(spec.name, spec)
+
+    def _has_runs(self, spec: Spec) -> bool:
+        """Return True if a sweep is published here, or one of its runs has a record."""
+        if self.published:
+            return (self.folder / "tables" / f"{spec.name}.csv").is_file()
+        return any(cell.id in self.trees for cell in spec.cells)
+
+    @cached_property
+    def scores(self) -> dict[str, list[RunScore]]:
+        """Id ↦ the scores of a run."""
+        frame = self.store.scores.astype(object)
+        frame = frame[frame["id"].isin(self.trees)]  # not: runs that were made since, rows of an interrupted `publish`
+        is_whole = frame["subset"].isna()
+        columns = frame["split"] + "/" + frame["metric"]
+        columns = columns.where(is_whole, columns + "/" + frame["subset"])
+        deciding = [primary(spec) for spec in self.specs.values()]  # the figures of sweeps show runs by these
+        frame = frame.where(frame.notna(), None)
+        frame["column"] = columns.where(is_whole | columns.isin(deciding), None)
+        by_run: dict[str, list[RunScore]] = {identity: [] for identity in self.trees}
+        rows = frame[["id", "value", "column", *KIND]].itertuples(index=False, name=None)
+        for identity, value, column, *kind in rows:
+            by_run[identity].append(RunScore(value, column, tuple(kind)))
+        return by_run
+
+    @cached_property
+    def curves(self) -> dict[str, dict[str, list[Any]]]:
+        """Id ↦ name of a curve ↦ its points, a step and a value each."""
+        frame = self.store.curves
+        frame = frame[frame["id"].isin(self.trees) & frame["name"].isin(CURVES) & frame["value"].notna()]
+        by_run: dict[Any, dict[Any, list[Any]]] = {identity: {} for identity in self.trees}
+        for (identity, curve), points in frame.groupby(["id", "name"], observed=True):
+            by_run[identity][curve] = points[["step", "value"]].values.tolist()
+        return by_run
 
     def texts(self, identity: str) -> Texts | None:
         """Sentences that a run translated at its test; None if its test has none."""
@@ -106,9 +165,9 @@ class Content:
         split, digests = data.scored[1], tree["data"]["files"]
         parts = [digests[split]] if split in digests else sorted(digests.values())  # a generated corpus, or files
         key = f"{data.name}-{sha256(json.dumps([split, *parts]).encode())[:8]}"
-        if key not in self._splits:
-            self._splits[key] = Texts(key, split, (data.pairs_of(split, digests) or [])[:SENTENCES])
-        return self._splits[key]
+        if key not in self._texts:
+            self._texts[key] = Texts(key, split, (data.pairs_of(split, digests) or [])[:SENTENCES])
+        return self._texts[key]
 
     def translations(self, identity: str, texts: Texts | None) -> list[str]:
         """Return the first translations of the deciding test split; empty if there are none."""
@@ -121,9 +180,10 @@ class Content:
         Raises:
             InputError: a file is no JSON.
         """
-        found = {name: self.store.content(identity, name) for name in (ATTENTION, MAPS)}
-        where = self.store.where(identity)
-        maps = {name: files.parse_json(text.decode("utf-8", "replace"), where) for name, text in found.items() if text}
+        maps: dict[str, Any] = {}
+        for name in (ATTENTION, MAPS):
+            if content := self.store.content(identity, name):
+                maps[name] = files.parse_json(content.decode("utf-8", "replace"), self.store.where(identity))
         with suppress(InputError):  # older runs have none
             maps[VALIDATIONS] = self.store.learning(identity)
         return maps
@@ -131,48 +191,56 @@ class Content:
     def sweep(self, spec: Spec) -> dict[str, Any]:
         """Return the content of the page of a sweep: question, arms with their runs, table as Markdown and numbers."""
         if self.published:
-            paths = [self.folder / "tables" / f"{spec.name}{suffix}" for suffix in (".md", ".csv")]
-            markdown, cells = (files.read_text(path, below=self.folder) for path in paths)
+            markdown = self._table(f"{spec.name}.md")
+            csv_text = self._table(f"{spec.name}.csv")
         else:
-            made = compared(spec, self.runs).table
-            markdown, cells = made.markdown(), made.csv()
-        arms: dict[tuple[str, str], list[str]] = {}
-        for cell in spec.runnable:
-            arms.setdefault((spec.facet(cell), spec.arm(cell)), []).append(cell.id or "")
-        comment, metric = re.match(r"(#.*\n)*", files.read_text(spec.path)), primary(spec)
+            comparison = compared(spec, self.runs).table
+            markdown, csv_text = comparison.markdown(), comparison.csv()
+        metric = primary(spec)
+        comment = re.match(r"(#.*\n)*", files.read_text(spec.path))
         introduction = re.sub(r"^(# tags:.*\n|# ?)", "", comment[0] if comment else "", flags=re.MULTILINE)
         return {
-            "name": spec.name, "about": spec.description, "metric": metric,
-            "title": metrics.title(metric), "digits": metrics.decimals(metric),
-            "introduction": html(introduction), "table": html(re.sub(r"^\*\*.*\n", "", markdown)),
-            "numbers": [_numbers(row) for row in _rows(cells)],
-            "arms": [
-                {"facet": facet, "arm": arm, "words": [arm_words(facet), arm_words(arm)], "runs": runs}
-                | {"baseline": arm == spec.baseline(facet)}
-                for (facet, arm), runs in arms.items()
-            ],
-        }  # fmt: skip
+            "name": spec.name,
+            "about": spec.description,
+            "metric": metric,
+            "title": metrics.title(metric),
+            "digits": metrics.decimals(metric),
+            "introduction": html(introduction),
+            "table": html(re.sub(r"^\*\*.*\n", "", markdown)),
+            "numbers": [_numbers(row) for row in _rows(csv_text)],
+            "arms": _arms(spec),
+        }
+
+    def _table(self, name: str) -> str:
+        """Return the text of a published table."""
+        return files.read_text(self.folder / "tables" / name, below=self.folder)
 
     def claims(self) -> Rows:
         """All claims, each with the sweeps of this site that its questions are asked of."""
-        by_file, found = {spec.path.stem: name for name, spec in self.specs.items()}, []
-        for one in (claim for file in self.known for claim in file.claims):
-            asked = [Path(name).stem for q in one.questions for name in (q.sweep, *q.with_sweeps) if name]
-            sweeps = [by_file[name] for name in dict.fromkeys(asked) if name in by_file]
-            found.append({"id": str(one.id), "statement": one.statement, "published": one.published, "sweeps": sweeps})
-        return found
+        names = {spec.path.stem: name for name, spec in self.specs.items()}
+        rows = []
+        for claim in (claim for file in self.claim_files for claim in file.claims):
+            sweeps: list[str] = []
+            for question in claim.questions:
+                for sweep in filter(None, (question.sweep, *question.with_sweeps)):
+                    name = names.get(Path(sweep).stem)
+                    if name and name not in sweeps:
+                        sweeps.append(name)
+            row = {"id": str(claim.id), "statement": claim.statement, "published": claim.published, "sweeps": sweeps}
+            rows.append(row)
+        return rows
 
     def verdicts(self) -> dict[str, Rows]:
         """Rows of the tables of the claims that these runs decide: summary and contrasts."""
-        names = ("summary", "contrasts")
         if self.published:
-            texts = [files.read_text(self.folder / "tables" / f"{name}.csv", below=self.folder) for name in names]
+            texts = {name: self._table(f"{name}.csv") for name in ("summary", "contrasts")}
         else:
-            wanted = [claim["id"] for claim in self.claims() if claim["sweeps"]]
-            found = evaluate(self.known, self.runs, wanted) if wanted else []
-            made = [table.summary(found), table.contrasts(found)] if found else []
-            texts = [as_csv(one) for one in made] or [""] * len(names)
-        return {name: [_judged(row) for row in _rows(text)] for name, text in zip(names, texts, strict=True)}
+            texts = {"summary": "", "contrasts": ""}
+            decided = [claim["id"] for claim in self.claims() if claim["sweeps"]]
+            findings = evaluate(self.claim_files, self.runs, decided) if decided else []
+            if findings:
+                texts = {"summary": as_csv(table.summary(findings)), "contrasts": as_csv(table.contrasts(findings))}
+        return {name: [_judged(row) for row in _rows(text)] for name, text in texts.items()}
 
 
 def pages(content: Content) -> Iterator[tuple[str, bytes]]:
@@ -187,75 +255,99 @@ def pages(content: Content) -> Iterator[tuple[str, bytes]]:
         yield _chunk(f"sweep/{sweep['name']}", sweep)
     verdicts = content.verdicts()
     yield _chunk("claims", verdicts)
-    guide, readme = CHECKOUT / "docs" / "statistics.md", content.folder.parent / "README.md"
+    guide = CHECKOUT / "docs" / "statistics.md"
     yield _chunk("guide", html(files.read_text(guide)) if guide.is_file() else "")
-    drawn = {key: f"figures/{name}.svg" for key, name in FIGURES.items() if content.published}
-    drawn = {key: name for key, name in drawn.items() if (content.folder / name).is_file()}
-    for name in drawn.values():
-        yield name, files.read(content.folder / name, below=content.folder)
-    answers = ANSWERS.search(files.read_text(readme)) if content.published and readme.is_file() else None
-    judged = {row["id"]: row for row in verdicts["summary"]}
-    claims = [one | {"summary": judged[one["id"]]} for one in content.claims() if one["id"] in judged]
-    main = {"published": content.published, "figures": drawn, "claims": claims}
-    main |= {"answers": html(re.sub(r"<!--.*?-->", "", answers[0])) if answers else ""}
-    yield _chunk("site", main | {"sweeps": [{key: one[key] for key in ("name", "about", "arms")} for one in sweeps]})
+    figures: dict[str, str] = {}
+    answers = None
+    if content.published:
+        for source, figure in FIGURES.items():
+            path = content.folder / "figures" / f"{figure}.svg"
+            if path.is_file():
+                figures[source] = f"figures/{figure}.svg"
+                yield figures[source], files.read(path, below=content.folder)
+        readme = content.folder.parent / "README.md"
+        answers = ANSWERS.search(files.read_text(readme)) if readme.is_file() else None
+    summaries = {row["id"]: row for row in verdicts["summary"]}
+    first_page = {
+        "published": content.published,
+        "figures": figures,
+        "claims": [c | {"summary": summaries[c["id"]]} for c in content.claims() if c["id"] in summaries],
+        "answers": html(re.sub(r"<!--.*?-->", "", answers[0])) if answers else "",
+        "sweeps": [{key: sweep[key] for key in ("name", "about", "arms")} for sweep in sweeps],
+    }
+    yield _chunk("site", first_page)
     for name in ("site.css", "site.js", "index.html"):
         yield name, (ASSETS / name).read_bytes()
 
 
+def _arms(spec: Spec) -> Rows:
+    """Return the arms of a sweep with the ids of their runs."""
+    runs: dict[tuple[str, str], list[str]] = {}
+    for cell in spec.runnable:
+        runs.setdefault((spec.facet(cell), spec.arm(cell)), []).append(cell.id or "")
+    rows = []
+    for (facet, arm), ids in runs.items():
+        row = {"facet": facet, "arm": arm, "words": [arm_words(facet), arm_words(arm)], "runs": ids}
+        rows.append(row | {"baseline": arm == spec.baseline(facet)})
+    return rows
+
+
 def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
-    """Yield the table of runs, a file for each arm with its runs, and their maps and texts."""
-    scores, curves = content.store.scores.astype(object), content.store.curves
-    # Left out: runs that were made since, and rows that an interrupted `publish` left.
-    scores, curves = (rows[rows["id"].isin(content.trees)] for rows in (scores, curves))
-    keys, whole = scores.split + "/" + scores.metric, scores.subset.isna()
-    keys = keys.where(whole, keys + "/" + scores.subset)
-    whole |= keys.isin([primary(spec) for spec in content.specs.values()])  # the figures of sweeps show runs by these
-    scores = scores.where(scores.notna(), None).assign(key=keys.where(whole, None))
-    scored: dict[Any, list[Any]] = {name: [] for name in content.trees}
-    for name, value, key, *kind in scores[["id", "value", "key", *KIND]].itertuples(index=False, name=None):
-        scored[name].append((tuple(kind), value, key))
-    drawn: dict[Any, dict[Any, Any]] = {name: {} for name in content.trees}
-    curves = curves[curves["name"].isin(CURVES) & curves["value"].notna()]
-    for (name, curve), points in curves.groupby(["id", "name"], observed=True):
-        drawn[name][curve] = points[["step", "value"]].values.tolist()
+    """Yield a file for each arm with its runs, their maps and texts, and the table of all runs."""
     facts = content.store.runs.drop(columns=UNUSED, errors="ignore").to_dict("records")
-    table, texts = list[dict[Any, Any]](), dict[str, Texts]()
-    for arm, some in groupby(facts, lambda row: arm_of(row["id"])):
-        rows, lines, runs, maps = list(some), dict[str, int](), {}, dict[str, Any]()
-        kinds = dict[tuple[Any, ...], int]()
-        text = next(filter(None, (content.texts(row["id"]) for row in rows)), None)
-        texts |= {text.key: text} if text else {}
+    texts: dict[str, Texts] = {}
+    for arm, group in groupby(facts, lambda row: arm_of(row["id"])):
+        rows = list(group)
+        ids = [row["id"] for row in rows]
+        text = next(filter(None, map(content.texts, ids)), None)
+        if text:
+            texts[text.key] = text
+        maps = {}
         for row in rows:
-            name, found = row["id"], content.maps(row["id"])
-            maps |= {name: found} if found else {}
-            runs[name] = {key: content.trees[name].get(key) for key in OF_A_RUN} | {
-                "kind": kinds.setdefault(tuple(kind for kind, _, _ in scored[name]), len(kinds)),
-                "scores": [value for _, value, _ in scored[name]],
-                "heads": list(_heads(content.trees[name].get("diagnostics") or {})),
-                "curves": drawn[name],
-                "translations": [lines.setdefault(line, len(lines)) for line in content.translations(name, text)],
-            }
-            row |= {"maps": 2 if MAPS in found else int(ATTENTION in found), "texts": text and text.key}
-            row |= {"validations": len(found.get(VALIDATIONS, ()))}
-            table.append(row | {key: value for _, value, key in scored[name] if key})
-        config = content.trees[rows[0]["id"]]["config"]
-        page = {"texts": text and text.key, "lines": list(lines), "kinds": list(kinds), "runs": runs, "config": config}
-        yield _chunk(f"arm/{arm}", page)
+            maps_of_run = content.maps(row["id"])
+            if maps_of_run:
+                maps[row["id"]] = maps_of_run
+            row["maps"] = 2 if MAPS in maps_of_run else int(ATTENTION in maps_of_run)
+            row["texts"] = text and text.key
+            row["validations"] = len(maps_of_run.get(VALIDATIONS, ()))
+            row.update({score.column: score.value for score in content.scores[row["id"]] if score.column})
+        yield _chunk(f"arm/{arm}", _arm_page(content, ids, text))
         if maps:
             yield _chunk(f"maps/{arm}", maps)
     for key, text in texts.items():
         pairs = [[pair.source, pair.target] for pair in text.pairs]
         yield _chunk(f"texts/{key}", {"split": text.split, "pairs": pairs})
-    columns: dict[str, Any] = {}
-    frame = pd.DataFrame(table)
-    for name in map(str, frame.dropna(axis=1, how="all")):  # its values, and the place of each run's value
+    yield _chunk("runs", _table_of_runs(facts))
+
+
+def _arm_page(content: Content, ids: list[str], text: Texts | None) -> dict[str, Any]:
+    """Return the runs of an arm. Lines and kinds of scores, which runs share, stand once; a run has their places."""
+    lines, kinds = Places(), Places()
+    runs: dict[str, dict[str, Any]] = {}
+    for identity in ids:
+        tree, scores = content.trees[identity], content.scores[identity]
+        run = {part: tree.get(part) for part in OF_A_RUN}
+        run["kind"] = kinds[tuple(score.kind for score in scores)]
+        run["scores"] = [score.value for score in scores]
+        run["heads"] = list(_heads(tree.get("diagnostics") or {}))
+        run["curves"] = content.curves[identity]
+        run["translations"] = [lines[line] for line in content.translations(identity, text)]
+        runs[identity] = run
+    key, config = text and text.key, content.trees[ids[0]]["config"]
+    return {"texts": key, "lines": list(lines), "kinds": list(kinds), "runs": runs, "config": config}
+
+
+def _table_of_runs(rows: Sequence[Mapping[Any, Any]]) -> dict[str, Any]:
+    """Return the table of all runs: of each column its values, and the place of each run's value among them."""
+    columns, titles, digits = {}, {}, {}
+    frame = pd.DataFrame(rows)
+    for name in map(str, frame.dropna(axis=1, how="all")):
         codes, values = pd.factorize(frame[name])
         columns[name] = [values.tolist(), codes.tolist()]
-    scores_shown = [name for name in columns if "/" in name]
-    titles = {name: metrics.title(name) for name in scores_shown}
-    digits = {name: metrics.decimals(name) for name in scores_shown}
-    yield _chunk("runs", {"columns": columns, "titles": titles, "digits": digits})
+        if "/" in name:  # a score
+            titles[name] = metrics.title(name)
+            digits[name] = metrics.decimals(name)
+    return {"columns": columns, "titles": titles, "digits": digits}
 
 
 def _heads(diagnostics: dict[str, Any]) -> Iterator[list[Any]]:
@@ -279,14 +371,14 @@ def _rows(text: str) -> list[dict[str, str]]:
 
 def _numbers(row: dict[str, str]) -> dict[str, Any]:
     """Return a row of a CSV without its empty cells; numbers are numbers, but for ids."""
-    known = numbers(row) | {"id": row.get("id"), "runs": None}
-    return {key: value for key, value in known.items() if value is not None}
+    values = numbers(row) | {"id": row.get("id"), "runs": None}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _judged(row: dict[str, str]) -> dict[str, Any]:
     """Return a row of a table of claims: its numbers, and what is printed of it."""
-    cells, shown = evidence(row), ("asked", "contrast", "measure", "estimate", "interval", "inner", "second")
-    return _numbers(row) | {key: cells[key] for key in shown}
+    cells = evidence(row)
+    return _numbers(row) | {key: cells[key] for key in PRINTED}
 
 
 def address(name: str) -> str:
@@ -295,7 +387,7 @@ def address(name: str) -> str:
     The script of the page does the same.
     """
     kind, slash, rest = name.partition("/")
-    return kind + slash + re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"~{ord(found[0]):x}~", rest)
+    return kind + slash + re.sub(r"[^A-Za-z0-9_.-]", lambda match: f"~{ord(match[0]):x}~", rest)
 
 
 def _chunk(name: str, tree: Any) -> tuple[str, bytes]:
