@@ -25,7 +25,7 @@ from study.errors import InputError
 from study.folders import CHECKOUT
 from study.publish import pages as documents
 from study.publish import paper
-from study.publish.publish import Checkout
+from study.publish.checkout import Checkout
 from study.store.manifest import GENERATED, PRINTED, Results, hashes
 
 OUTPUTS = ("paper", "README.md", "docs")

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 from study.errors import InputError
 from study.folders import MANIFEST
+from study.publish.checkout import history
 from study.publish.evidence import examine_all, identify
-from study.publish.publish import history
 from study.store.folder import Store, sha256
 from study.store.manifest import GENERATED, Results
 from study.sweep.spec import load
