@@ -28,7 +28,7 @@ from study.claims.costs import FILE, Costs, Measured, Site
 from study.config.mechanisms import REACH
 from study.errors import InputError
 from study.files import write
-from study.publish.publish import Checkout
+from study.publish.checkout import Checkout
 from study.training.machine import keep_memory, provenance
 
 TARGET = Path(__file__).parents[1] / "results" / "benchmarks" / FILE

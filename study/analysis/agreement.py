@@ -85,49 +85,57 @@ def agree(runs: Runs, specs: Sequence[Spec], metrics: Sequence[str]) -> Agreemen
         metrics: the score of each, as `split/metric` or `split/metric/subset`.
     """
     first, second = sides = [_scores(runs, spec, metric) for spec, metric in zip(specs, metrics, strict=True)]
-    shared = [key for key in first if key in second]
-    lacking = [key for key in shared if any(side[key]["value"].isna().any() for side in sides)]
-    effects, blocks = list[dict[str, Any]](), dict[str, list[Any]]()
-    for family in dict.fromkeys(family for family, _ in shared):
-        base, *arms = [key for key in shared if key[0] == family]
+    families: dict[str, list[tuple[str, str]]] = {}
+    lacking: list[tuple[str, str]] = []
+    for key in first:
+        if key in second:
+            families.setdefault(key[0], []).append(key)
+            if first[key]["value"].isna().any() or second[key]["value"].isna().any():
+                lacking.append(key)
+    effects: list[dict[str, Any]] = []
+    blocks: dict[str, list[Any]] = {}
+    seeds: dict[str, None] = {}
+    for family, (base, *arms) in families.items():
         if base in lacking:
             continue
         arms = [key for key in arms if key not in lacking]
         blocks[family] = [np.stack([side[key]["value"] for key in (base, *arms)]) for side in sides]
+        seeds[" and ".join(str(scores.shape[1]) for scores in blocks[family])] = None
         for place, key in enumerate(arms, 1):
             row: dict[str, Any] = {"family": family, "arm": key[1]}
             for name, scores in zip(SIDES, blocks[family], strict=True):
-                pair = [Arm(name, dict(enumerate(scores[i]))) for i in (place, 0)]
-                test = contrast(list(zip((1.0, -1.0), pair, strict=True)))
+                test = contrast([(1.0, _arm(scores[place])), (-1.0, _arm(scores[0]))])
                 row |= {f"{name}_effect": test.difference, f"{name}_low": test.low, f"{name}_high": test.high}
-            effects.append(row | {"runs": " ".join([*first[key]["id"], *second[key]["id"]])})
+            row["runs"] = " ".join([*first[key]["id"], *second[key]["id"]])
+            effects.append(row)
     correlations = []
-    for name in ("", *blocks):
-        counted = [row for row in effects if name in ("", row["family"])]
-        rank = correlation([block for family, block in blocks.items() if name in ("", family)])
+    for name in ("all", *blocks):
+        counted = [row for row in effects if name in ("all", row["family"])]
+        rank = correlation(list(blocks.values()) if name == "all" else [blocks[name]])
         if rank:
             ids = " ".join(row["runs"] for row in counted)
-            correlations.append({"family": name or "all", **rank, "arms": len(counted), "runs": ids})
-    seeds = dict.fromkeys(" and ".join(str(scores.shape[1]) for scores in block) for block in blocks.values())
+            correlations.append({"family": name, **rank, "arms": len(counted), "runs": ids})
     return Agreement(effects, correlations, ", ".join(seeds), tuple(arm for _, arm in lacking))
+
+
+def _arm(scores: Any) -> Arm:
+    return Arm("", dict(enumerate(scores)))
 
 
 def _scores(runs: Runs, spec: Spec, metric: str) -> dict[Any, pd.DataFrame]:
     """Return (family, arm) ↦ its runs by seed, with columns id and value."""
     frame = runs.declared(spec, [metric]).rename(columns={metric: "value"})
-    frame["family"] = [cell.experiment.model.family if cell.experiment else None for cell in spec.cells]
-    arms = []
+    families, arms = [], []
     for cell in spec.cells:
-        settings = expand({ARM: cell.given[ARM]}).items()
-        arms.append(
-            " ".join(f"{_short(name)}={text(value)}" for name, value in settings if not name.startswith(NO_PART))
-        )
-    frame["arm"] = arms
+        families.append(cell.experiment.model.family if cell.experiment else None)
+        settings = []
+        for name, value in expand({ARM: cell.given[ARM]}).items():
+            if not name.startswith(NO_PART):
+                short = name.removeprefix("model.").removeprefix("attention.")
+                settings.append(f"{short}={text(value)}")
+        arms.append(" ".join(settings))
+    frame["family"], frame["arm"] = families, arms
     return dict(list(frame.groupby(["family", "arm"], sort=False)))
-
-
-def _short(name: str) -> str:
-    return name.removeprefix("model.").removeprefix("attention.")
 
 
 def correlation(blocks: Sequence[Sequence[Any]]) -> dict[str, Any] | None:

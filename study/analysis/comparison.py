@@ -69,29 +69,39 @@ def compare_arms(spec: Spec, runs: Runs) -> Compared:
     Raises:
         InputError: a record cannot be used.
     """
-    frame, metric, facets = runs.declared(spec, shown_metrics(spec)), primary(spec), []
+    frame = runs.declared(spec, shown_metrics(spec))
+    metric = primary(spec)
+    arms: dict[str, list[Arm]] = {name: [] for name in spec.arms}
+    for arm in runs.arms(spec):
+        arms[arm.runs[0].facet].append(replace(runs.values(arm, Measure(metric)), label=arm.label))
+    facets = []
     for name in spec.arms:
-        arms = [arm for arm in runs.arms(spec) if arm.runs[0].facet == name]
-        scored = tuple(replace(runs.values(arm, Measure(metric)), label=arm.label) for arm in arms)
-        facets.append(facet_of(name, metric, frame[frame["facet"] == name], scored, spec.baseline(name)))
+        rows = frame[frame["facet"] == name]
+        facets.append(facet_of(name, metric, rows, tuple(arms[name]), spec.baseline(name)))
     return Compared(_table(spec, frame, facets), facets, frame)
 
 
 def facet_of(name: str, metric: str, rows: pd.DataFrame, arms: tuple[Arm, ...], baseline: str) -> Facet:
     """Test every arm against the baseline, as one family."""
     base = next(arm for arm in arms if arm.label == baseline)
-    compared = [arm for arm in arms if arm is not base]
+    tests: dict[str, Test] = {}
+    for arm in arms:
+        if arm is not base:
+            tests[arm.label] = contrast([(1.0, arm), (-1.0, base)])
     if base.holes or not base.values:
-        tests = [Test("no baseline")] * len(compared)
+        tests = dict.fromkeys(tests, Test("no baseline"))
     else:
-        tests = adjusted([contrast([(1.0, arm), (-1.0, base)]) for arm in compared])
-    return Facet(name, metric, rows, arms, base, dict(zip((arm.label for arm in compared), tests, strict=True)))
+        tests = dict(zip(tests, adjusted(list(tests.values())), strict=True))
+    return Facet(name, metric, rows, arms, base, tests)
 
 
 def questions(spec: Spec) -> tuple[str, ...]:
     """Return the questions of a sweep's pruning runs; empty if it has none."""
-    sections = [cell.experiment.pruning for cell in spec.runnable]
-    return tuple(dict.fromkeys(section.question for section in sections if section))
+    names: dict[str, None] = {}
+    for cell in spec.cells:
+        if cell.experiment and cell.experiment.pruning:
+            names[cell.experiment.pruning.question] = None
+    return tuple(names)
 
 
 def compares(spec: Spec) -> bool:
@@ -105,11 +115,13 @@ def shown_metrics(spec: Spec) -> list[str]:
 
     And that metric. A sweep of probes alone has no BLEU.
     """
-    names = ["bleu"] if any(has_bleu(spec, facet) for facet in spec.arms) else []
-    names.append("exact")
+    names = ["exact"]
+    if any(has_bleu(spec, facet) for facet in spec.arms):
+        names.insert(0, "bleu")
     for question in questions(spec):
         names += PRUNING_SCORES.get(question, ())
-    return list(dict.fromkeys([*(f"{spec.metric[0]}/{name}" for name in names), primary(spec)]))
+    columns = [f"{spec.metric[0]}/{name}" for name in names]
+    return list(dict.fromkeys([*columns, primary(spec)]))
 
 
 def has_bleu(spec: Spec, facet: str) -> bool:
@@ -121,50 +133,65 @@ def _table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
     """Return the main table: every declared arm, what ran of it, its scores and its difference to the baseline."""
     scores = shown_metrics(spec)
     pruned = questions(spec)
-    columns = {"arm": "arm", "n": "runs"} | {name: metrics.title(name) for name in scores}
+    columns = {"arm": "arm", "n": "runs"}
+    for name in scores:
+        columns[name] = metrics.title(name)
     if compares(spec):
         delta = metrics.title(primary(spec), unit=False)
         columns |= {"difference": f"Δ {delta}", "interval": "95% CI", "holm": "Holm p"}
-    if pruned:
-        columns |= dict(PRUNED[question] for question in pruned if question in PRUNED)
-    else:
+    for question in pruned:
+        if question in PRUNED:
+            key, head = PRUNED[question]
+            columns[key] = head
+    if not pruned:
         columns |= {"entropy": "entropy", "tokens_per_second": "tokens / s"}
     rows: list[Row] = []
     for facet in facets:
-        blank = {name: "" for name in scores if name.endswith("/bleu") and not has_bleu(spec, facet.name)}
+        bleu = has_bleu(spec, facet.name)
         for arm in facet.arms:
-            rows.append(_row(facet, arm, scores, bool(pruned), blank))
+            rows.append(_row(facet, arm, scores, bool(pruned), bleu))
     return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, rows, list(_notes(spec, frame, facets)))
 
 
-def _row(facet: Facet, arm: Arm, scores: Sequence[str], pruned: bool, blank: dict[str, str]) -> Row:
+def _row(facet: Facet, arm: Arm, scores: Sequence[str], pruned: bool, bleu: bool) -> Row:
     """Return one arm: its texts, and its numbers as the CSV has them. NaN: not known."""
     rows = facet.rows[facet.rows["arm"] == arm.label]
     test = facet.tests.get(arm.label, Test("baseline"))
     states = rows["state"].value_counts()
     finished = int(states.get("finished", 0))
-    means = {name: rows[name].mean() for name in FACTS}
-    beside = ("freed", "heads", "with_one_head") if pruned else ("entropy", "tokens_per_second")
-    tested = ("method", "difference", "low", "high", "se", "df", "p", "holm", "detectable")
+    means = rows[list(FACTS)].mean()
+    beside = ["freed", "heads", "with_one_head"] if pruned else ["entropy", "tokens_per_second"]
 
     numbers: dict[str, Any] = {"facet": facet.name, "arm": arm.label, "n": len(arm.values), "declared": len(rows)}
-    numbers |= {state: int(states.get(state, 0)) for state in (*SCORED, *HOLES)}
+    for state in (*SCORED, *HOLES):
+        numbers[state] = int(states.get(state, 0))
     for name in scores:
-        numbers |= {f"{name} mean": rows[name].mean(), f"{name} sd": rows[name].std()}
-    numbers |= {name: getattr(test, name) for name in tested} | {name: means[name] for name in beside}
-    numbers |= {"runs": " ".join(dict.fromkeys(arm.runs))}
+        numbers[f"{name} mean"] = rows[name].mean()
+        numbers[f"{name} sd"] = rows[name].std()
+    for name in ("method", "difference", "low", "high", "se", "df", "p", "holm", "detectable"):
+        numbers[name] = getattr(test, name)
+    for name in beside:
+        numbers[name] = means[name]
+    numbers["runs"] = " ".join(dict.fromkeys(arm.runs))
 
-    lacking = (f"{count} {state}" for state, count in states.items() if state != "finished")
-    runs = str(finished) if finished == len(rows) else ", ".join([f"{finished} of {len(rows)}", *lacking])
-    cells = {"arm": labels.arm_words(arm.label), "n": runs}
-    cells |= {name: _score(rows, name) for name in scores} | blank
+    cells = {"arm": labels.arm_words(arm.label), "n": str(finished)}
+    if finished < len(rows):
+        cells["n"] += f" of {len(rows)}"
+        for word, count in states.items():
+            if word != "finished":
+                cells["n"] += f", {count} {word}"
+    for name in scores:
+        cells[name] = _score(rows, name) if bleu or not name.endswith("/bleu") else ""
     cells |= {"difference": "", "interval": test.method, "holm": ""}
     if test.difference is not None:
         digits = metrics.decimals(facet.metric)
         cells["difference"] = labels.number(test.difference, digits, True) + MARKS.get(test.method, "")
-        cells |= {"interval": labels.interval(test.low, test.high, digits), "holm": labels.p_value(test.holm)}
-    freed = f"{labels.number(means['freed'], 1)} of {labels.number(means['heads'], 0)}{_part(rows['freed'])}"
-    cells["freed"] = freed if rows["freed"].notna().any() else labels.NOTHING
+        cells["interval"] = labels.interval(test.low, test.high, digits)
+        cells["holm"] = labels.p_value(test.holm)
+    cells["freed"] = labels.NOTHING
+    if rows["freed"].notna().any():
+        freed, heads = labels.number(means["freed"], 1), labels.number(means["heads"], 0)
+        cells["freed"] = f"{freed} of {heads}{_part(rows['freed'])}"
     for name, decimals in {"with_one_head": 1, "entropy": 2, "tokens_per_second": 0}.items():
         cells[name] = labels.number(means[name], decimals)
     bold: frozenset[str] = frozenset({"difference", "interval", "holm"} if test.significant else ())
@@ -189,11 +216,13 @@ def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Iterator[str
     """Yield the notes of a table: the tested step, the baseline, the devices, and every run without a score."""
     seeds = spec.seeds
     rules = [RULES.get(rule, rule) for rule in sorted(set(frame["rule"]) - {""})]
-    few = f" n < {FEW} is a quick look: expect wide intervals." if FEWEST <= len(seeds) < FEW else ""
-    yield (
+    note = (
         f"Scores: split {spec.metric[0]}, mean ± sd over runs; n = {len(seeds)} declared per arm (seeds "
-        f"{', '.join(map(str, seeds))}). Tested: {', '.join(rules) or 'nothing yet'}.{few}"
+        f"{', '.join(map(str, seeds))}). Tested: {', '.join(rules) or 'nothing yet'}."
     )
+    if FEWEST <= len(seeds) < FEW:
+        note += f" n < {FEW} is a quick look: expect wide intervals."
+    yield note
     if compares(spec):
         note = f"Δ: {metrics.title(primary(spec), unit=False)} minus the baseline's (first arm)."
         if any(test.method == "few" for facet in facets for test in facet.tests.values()):
@@ -205,8 +234,9 @@ def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Iterator[str
     yield f"{trained}docs/{page} explains the columns."
     for state, head in {"failed": "Failed", "diverged": "Diverged", "inapplicable": "Inapplicable, not run"}.items():
         rows = frame[frame["state"] == state]
-        names = zip(rows["arm" if state == "inapplicable" else "id"], rows["note"], strict=True)
-        listed = list(dict.fromkeys(f"{name} ({note or 'no reason given'})" for name, note in names))
+        names = rows["arm" if state == "inapplicable" else "id"]
+        listed = (names + " (" + rows["note"].replace("", "no reason given") + ")").unique().tolist()
+        if len(listed) > LISTED:
+            listed[LISTED:] = ["…"]
         if listed:
-            rest = ["…"] if len(listed) > LISTED else []
-            yield f"{head}: {'; '.join(listed[:LISTED] + rest)}."
+            yield f"{head}: {'; '.join(listed)}."

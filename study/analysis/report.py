@@ -34,12 +34,13 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
 
     if to is None and any((out / "report" / name).is_symlink() for name in ("", spec.name)):
         raise InputError(f"{out / 'report'}: expected a folder without links, got a link. Remove it, or give --out.")
-    found = compared(spec, Runs(out))
+    comparison = compared(spec, Runs(out))
     folder = to or (Path() if is_results(out) else out) / "report" / spec.name
-    found.table.print()
-    paths = found.table.write(folder)
+    comparison.table.print()
+    paths = comparison.table.write(folder)
     if compares(spec):
-        paths += style.write(sweep.draw(found.facets), sweep.points(found.facets), folder / "figure")
+        facets = comparison.facets
+        paths += style.write(sweep.draw(facets), sweep.points(facets), folder / "figure")
     print("\n".join(["", *map(str, paths)]))
 
 
@@ -54,13 +55,17 @@ def compared(spec: Spec, runs: Runs) -> Compared:
 
     if not is_results(runs.folder):
         return compare_arms(spec, runs)
-    if spec.name not in (known := Results(runs.folder).manifests):
-        there = f"sweep: expected a published sweep ({', '.join(known) or 'none'}), got {spec.name}."
-        raise InputError(f"{there} `study publish {spec.path}` publishes it.")
-    found, published, notes = compare_arms(spec, runs), known[spec.name], list[str]()
+    manifests = Results(runs.folder).manifests
+    if spec.name not in manifests:
+        expected = f"sweep: expected a published sweep ({', '.join(manifests) or 'none'}), got {spec.name}."
+        raise InputError(f"{expected} `study publish {spec.path}` publishes it.")
+    comparison = compare_arms(spec, runs)
+    published = manifests[spec.name]
+    notes: list[str] = []
     if published.partial:
         notes.append(f"Published in part, with runs missing or failed: {published.partial.reason}.")
     if len(published.code) > 1:
         states = ", ".join(f"{code.runs} runs of {code.state}" for code in published.code)
         notes.append(f"The code that decides numbers was changed between these runs, under one protocol: {states}.")
-    return found._replace(table=replace(found.table, notes=[*notes, *found.table.notes]))
+    table = comparison.table
+    return comparison._replace(table=replace(table, notes=[*notes, *table.notes]))

@@ -13,6 +13,8 @@ from study.store.folder import ATTENTION, Store
 from study.store.records import Record
 
 MISSING = "nothing"
+SCORE = ("split", "metric", "subset")
+"""Fields that name a score."""
 OWN = ("attention-ablation", "wandb")
 """Packages whose versions change no number of a run under one protocol."""
 RETIRED = re.compile(
@@ -50,16 +52,25 @@ def _numbers(store: Store, identity: str, names: list[str]) -> dict[str, Any]:
     """Return what is compared of a run, in the order in which it arises; a line of a file by its number."""
     tree = store.record(identity).model_dump(mode="json")
     where = f"{store.where(identity)}: {PER_STEP}"
-    steps = [parse_json(line, where) for line in (store.content(identity, PER_STEP) or b"").splitlines()]
-    losses = {"losses": [{k: v for k, v in step.items() if k not in TIMES} for step in steps]} if steps else {}
-    scores = {"/".join(s[name] for name in ("split", "metric", "subset") if s[name]): s for s in tree["scores"]}
-    numbers = {name: tree[name] for name in ("protocol", "config", "data", "model")} | losses
-    numbers |= {name: tree[name] for name in ("history", "status", "error", "selection")} | {"scores": scores}
+    numbers = {name: tree[name] for name in ("protocol", "config", "data", "model")}
+    losses = []
+    for line in (store.content(identity, PER_STEP) or b"").splitlines():
+        step = parse_json(line, where)
+        for name in TIMES:
+            step.pop(name, None)
+        losses.append(step)
+    if losses:
+        numbers["losses"] = losses
+    for name in ("history", "status", "error", "selection"):
+        numbers[name] = tree[name]
+    numbers["scores"] = {"/".join(filter(None, map(score.get, SCORE))): score for score in tree["scores"]}
     for name in names:
         content = store.content(identity, name)
-        lines = content.decode("utf-8", "replace").split("\n") if content is not None else []
-        numbers |= {f"{name}, line {number}": line for number, line in enumerate(lines, 1)}
-    return numbers | {"diagnostics": tree["diagnostics"]}
+        if content is not None:
+            for number, text in enumerate(content.decode("utf-8", "replace").split("\n"), 1):
+                numbers[f"{name}, line {number}"] = text
+    numbers["diagnostics"] = tree["diagnostics"]
+    return numbers
 
 
 def _differing(where: str, before: Any, now: Any) -> Iterator[str]:
@@ -91,8 +102,12 @@ def cause(first: Record, second: Record) -> str:
     before, now = first.provenance, second.provenance
     if before is None or now is None:
         return "not known: a record has no provenance"
-    pairs = {words: (getattr(before, name, None), getattr(now, name, None)) for name, words in FACTS.items()}
-    pairs |= {name: (old, now.packages.get(name)) for name, old in before.packages.items() if name not in OWN}
+    pairs: dict[str, tuple[Any, Any]] = {}
+    for name, words in FACTS.items():
+        pairs[words] = getattr(before, name, None), getattr(now, name, None)
+    for name, version in before.packages.items():
+        if name not in OWN:
+            pairs[name] = version, now.packages.get(name)
     pairs["commit"] = str(before.git_commit)[:12], str(now.git_commit)[:12]
     causes = [f"{name} {old or 'not recorded'} → {new}" for name, (old, new) in pairs.items() if old != new]
     if now.git_dirty:

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from pydantic import BaseModel
 
+from study.analysis import tables
 from study.config import TEXTBOOK, Attention, DecoderOnly, Recurrent, Transformer
 from study.config.mechanisms import AXES, SCORE, choices
 from study.folders import CHECKOUT
@@ -26,19 +27,19 @@ OWNERS: tuple[tuple[str, type[BaseModel]], ...] = (
 
 def markdown() -> str:
     """Return all tables as Markdown."""
-    lines: list[str] = []
+    parts = []
     for axis, rows in AXES.items():
         if any(row.formula or row.source for row in rows.values()):
             prefix = "model.attention." if axis in Attention.model_fields else "model."
-            lines += _table(f"`{prefix}{axis}`", ("value", "formula", "source"), _axis(axis))
+            parts.append(_table(f"`{prefix}{axis}`", ("value", "formula", "source"), _axis(axis)))
     for prefix, section in OWNERS:
-        lines += _table(f"Other fields, {prefix}*", ("field", "values", "meaning"), _fields(section))
-    presets = (
-        (name, " ".join(f"{field.removeprefix('model.')}={value}" for field, value in arm.overrides.items()), *arm[1:])
-        for name, arm in TEXTBOOK.items()
-    )
-    lines += _table("Textbook arms", ("preset", "fields", "source", "differs from the paper"), presets)
-    return "\n".join(lines)
+        parts.append(_table(f"Other fields, {prefix}*", ("field", "values", "meaning"), _fields(section)))
+    presets = []
+    for name, arm in TEXTBOOK.items():
+        fields = [f"{field.removeprefix('model.')}={value}" for field, value in arm.overrides.items()]
+        presets.append((name, " ".join(fields), *arm[1:]))
+    parts.append(_table("Textbook arms", ("preset", "fields", "source", "differs from the paper"), presets))
+    return "\n".join(parts)
 
 
 def _axis(axis: str) -> Iterator[tuple[str, ...]]:
@@ -54,14 +55,17 @@ def _axis(axis: str) -> Iterator[tuple[str, ...]]:
 def _fields(section: type[BaseModel]) -> Iterator[tuple[str, ...]]:
     """Yield the fields that are no axis with a table of their own."""
     for name, field in section.model_fields.items():
-        if name not in ("family", "attention") and not (name in AXES and any(r.formula for r in AXES[name].values())):
+        has_table = any(row.formula for row in AXES.get(name, {}).values())
+        if name not in ("family", "attention") and not has_table:
             values = " | ".join(choices(field)) or ("true | false" if field.annotation is bool else "a number")
             yield f"`{name}`", values, field.description or ""
 
 
-def _table(title: str, head: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> list[str]:
-    lines = [" | ".join(cell.replace("|", "\\|") for cell in row) for row in (head, ("---",) * len(head), *rows)]
-    return [f"## {title}", "", *(f"| {line} |" for line in lines), ""]
+def _table(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    import pandas as pd
+
+    texts = pd.DataFrame(list(rows), columns=list(head)).replace(r"\|", r"\\|", regex=True)
+    return f"## {title}\n\n{tables.markdown(texts)}\n"
 
 
 if __name__ == "__main__":

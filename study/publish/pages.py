@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,7 +30,8 @@ if TYPE_CHECKING:
 NUMBERS = CHECKOUT / "docs" / "numbers.yaml"
 DOCUMENTS = ("README.md", "docs/getting-started.md", "docs/verdicts.md", "results/README.md")
 MARK = re.compile(
-    r"(<!-- (?!end\b|root\b|not run)(?P<name>[^>]+?) -->)(?P<line>\n?)(?P<text>.*?)(<!-- end -->)", re.DOTALL
+    r"(?P<begin><!-- (?!end\b|root\b|not run)(?P<name>[^>]+?) -->)(?P<line>\n?)(?P<text>.*?)(?P<end><!-- end -->)",
+    re.DOTALL,
 )
 """Mark of a number or table; the root hash is written with the manifest."""
 MULTIVERSE = ("id", "corpus", "family", "part", "post_hoc", "verdict", "changes", "runs")
@@ -48,9 +48,10 @@ def update(results: Results, runs: pd.DataFrame) -> list[Path]:
         return []
     blocks = {"quickstart": quickstart(results), "claims": claims(results), "published": published(results, runs)}
     blocks |= tiers(results, runs)
-    for name in DOCUMENTS:
-        write(CHECKOUT / name, filled((CHECKOUT / name).read_text(encoding="utf-8"), blocks, results, name))
-    return [CHECKOUT / name for name in DOCUMENTS]
+    paths = [CHECKOUT / name for name in DOCUMENTS]
+    for name, path in zip(DOCUMENTS, paths, strict=True):
+        write(path, filled(path.read_text(encoding="utf-8"), blocks, results, name))
+    return paths
 
 
 def filled(text: str, blocks: Mapping[str, str], results: Results, document: str) -> str:
@@ -60,17 +61,23 @@ def filled(text: str, blocks: Mapping[str, str], results: Results, document: str
         InputError: a mark has neither, or a word contradicts its number.
     """
 
-    def content(found: re.Match[str]) -> str:
-        name, end = found["name"], found["line"]
-        if name in blocks:
-            return f"{found[1]}{end}{blocks[name].strip() if end else blocks[name]}{end}{found[5]}"
-        before, after = text[: found.start()], text[found.start() :]
-        row = before.rpartition("\n")[2].startswith("|")  # of a table; else the paragraph is near
-        gap = "\n" if row else "\n\n"
-        near = before.rpartition(gap)[2] + after.partition(gap)[0]
-        return f"{found[1]}{value(results, name, ' '.join(near.split()), document)}{found[5]}"
+    def content(mark: re.Match[str]) -> str:
+        name, line = mark["name"], mark["line"]
+        if name not in blocks:
+            number = value(results, name, _beside(text, mark), document)
+            return f"{mark['begin']}{number}{mark['end']}"
+        block = blocks[name].strip() if line else blocks[name]
+        return f"{mark['begin']}{line}{block}{line}{mark['end']}"
 
     return MARK.sub(content, text)
+
+
+def _beside(text: str, mark: re.Match[str]) -> str:
+    """Return the row of a table, or else the paragraph, that a mark stands in, as one line."""
+    before, after = text[: mark.start()], text[mark.start() :]
+    in_a_table = before.rpartition("\n")[2].startswith("|")
+    border = "\n" if in_a_table else "\n\n"
+    return " ".join((before.rpartition(border)[2] + after.partition(border)[0]).split())
 
 
 @cache
@@ -102,62 +109,67 @@ def value(results: Results, name: str, near: str = "", document: str = "README.m
     entry: dict[str, Any] = {"row": "index >= 0", "count": "index >= 0", "words": {}, "plus": 0}
     entry |= entries()[key]
     stem = entry["table"].format(*arguments)
-    frame = pd.read_csv(results.root / "tables" / f"{stem}.csv").query(entry["row"].format(*arguments), engine="python")
-    values: dict[str, Any] = {"rows": len(frame), "count": len(frame.query(entry["count"], engine="python"))}
-    for column, cell in frame.iloc[0].to_dict().items() if len(frame) == 1 else ():
-        plus = entry["plus"] if column in ("difference", "low", "high") else 0
-        values[str(column)] = cell + plus if plus else cell
+    rows = pd.read_csv(results.root / "tables" / f"{stem}.csv").query(entry["row"].format(*arguments), engine="python")
+    values: dict[str, Any] = {"rows": len(rows), "count": len(rows.query(entry["count"], engine="python"))}
+    if len(rows) == 1:
+        values.update({str(column): cell for column, cell in rows.iloc[0].items()})
+        if entry["plus"]:
+            for column in values.keys() & {"difference", "low", "high"}:
+                values[column] += entry["plus"]
     try:
-        text = str(entry["show"].format(**values)).replace("-", "−")
+        number = str(entry["show"].format(**values)).replace("-", "−")
     except KeyError:
         raise InputError(
-            f"docs/numbers.yaml: {key}: expected one row of {stem}.csv, got {len(frame)}. Correct the row."
+            f"docs/numbers.yaml: {key}: expected one row of {stem}.csv, got {len(rows)}. Correct the row."
         ) from None
     for word, rule in entry["words"].items():
         if word not in near or pd.DataFrame([values]).query(rule, engine="python").empty:
             raise InputError(
-                f'{document}: "{word}": expected these words beside {text}, and {rule} in {stem}.csv. '
+                f'{document}: "{word}": expected these words beside {number}, and {rule} in {stem}.csv. '
                 "Correct the sentence, and docs/numbers.yaml."
             )
-    return text
+    return number
 
 
 def quickstart(results: Results) -> str:
     """Return the first facet of the quickstart's table, and the other one folded."""
     import pandas as pd
 
-    tables: dict[str, str] = {}
-    for facet, rows in groupby(table(results, "quickstart"), lambda row: row["facet"]):
-        lines = []
-        for row in rows:
-            cells = sweep_cells(row, "test/exact")
-            line = {"arm": arm_words(row["arm"]), "runs": row["n"], "BLEU": cells["test/bleu"]}
-            line |= {"exact match, %": cells["test/exact"], "difference": ""}
-            if row["difference"]:
-                line["difference"] = cells["difference"]
-            lines.append(line)
-        tables[arm_words(facet)] = markdown(pd.DataFrame(lines), list(lines[0])[1:])
-    first, second = tables
-    return f"*{first}*\n\n{tables[first]}\n\n<details><summary>{second}</summary>\n\n{tables[second]}\n\n</details>"
+    facets: dict[str, list[dict[str, str]]] = {}
+    for row in table(results, "quickstart"):
+        cells = sweep_cells(row, "test/exact")
+        texts = {
+            "arm": cells["arm"],
+            "runs": row["n"],
+            "BLEU": cells["test/bleu"],
+            "exact match, %": cells["test/exact"],
+            "difference": cells["difference"] if row["difference"] else "",
+        }
+        facets.setdefault(arm_words(row["facet"]), []).append(texts)
+    first, second = facets
+    tables = {facet: markdown(pd.DataFrame(rows), list(rows[0])[1:]) for facet, rows in facets.items()}
+    folded = f"<details><summary>{second}</summary>\n\n{tables[second]}\n\n</details>"
+    return f"*{first}*\n\n{tables[first]}\n\n{folded}"
 
 
 def tiers(results: Results, runs: pd.DataFrame) -> dict[str, str]:
     """Return runs, hours of one core and devices of each tier, by the names of their marks. A run has one tier."""
     embedded = {name for name in results.manifests if "embedded" in load(results.file(name)).tags}
 
-    def tier(corpus: str, sweeps: list[str]) -> str:
-        kind = KINDS.get(corpus)
+    def tier(run: pd.Series[Any]) -> str:
+        kind = KINDS.get(run["data.name"])
         if kind is not None and kind.tier != "embedded":
             return kind.tier
-        return "quickstart" if "quickstart" in sweeps else "embedded" if embedded & set(sweeps) else "further"
+        if "quickstart" in run["sweeps"]:
+            return "quickstart"
+        return "further" if embedded.isdisjoint(run["sweeps"]) else "embedded"
 
-    names = [tier(*pair) for pair in zip(runs["data.name"], runs["sweeps"], strict=True)]
-    numbers: dict[str, str] = {}
-    for name, group in runs.groupby(names):
-        numbers[f"tier {name} runs"] = str(len(group))
-        numbers[f"tier {name} hours"] = f"{group['wall_seconds'].sum() / 3600:.1f}"
-        numbers[f"tier {name} on"] = ", ".join(sorted(group["device"].dropna().unique()))
-    return numbers
+    texts: dict[str, str] = {}
+    for name, members in runs.groupby(runs.apply(tier, axis=1)):
+        texts[f"tier {name} runs"] = str(len(members))
+        texts[f"tier {name} hours"] = _hours(members, 1)
+        texts[f"tier {name} on"] = ", ".join(sorted(members["device"].dropna().unique()))
+    return texts
 
 
 def published(results: Results, runs: pd.DataFrame) -> str:
@@ -166,28 +178,38 @@ def published(results: Results, runs: pd.DataFrame) -> str:
 
     by_sweep = runs.explode("sweeps").groupby("sweeps")
     rows = []
-    for name in sorted(results.manifests):
-        declared, group = sum(int(row["declared"]) for row in table(results, name)), by_sweep.get_group(name)
+    for name in results.manifests:
+        members = by_sweep.get_group(name)
+        declared = sum(int(row["declared"]) for row in table(results, name))
         row = {"sweep": f"[{name}](tables/{name}.md)", "declared": str(declared)}
-        for state in ("finished", "diverged", "failed"):
-            row[state] = str((group["status"] == state).sum())
-        row |= {"missing": str(declared - len(group)), "hours": f"{group['wall_seconds'].sum() / 3600:.2f}"}
+        for status in ("finished", "diverged", "failed"):
+            row[status] = str((members["status"] == status).sum())
+        row["missing"] = str(declared - len(members))
+        row["hours"] = _hours(members, 2)
         rows.append(row)
     return markdown(pd.DataFrame(rows), list(rows[0])[1:])
+
+
+def _hours(runs: pd.DataFrame, digits: int) -> str:
+    return f"{runs['wall_seconds'].sum() / 3600:.{digits}f}"
 
 
 def claims(results: Results) -> str:
     """Return the list of claims, a section with a table for each, and the verdicts under other rules."""
     from jinja2 import Environment, FileSystemLoader
 
-    rows: list[dict[str, Any]] = [dict(row, cells=evidence(row)) for row in table(results, "contrasts")]
-    lines = []
+    contrasts: dict[str, list[dict[str, Any]]] = {}
+    for row in table(results, "contrasts"):
+        if row["decides"] == "True":
+            contrasts.setdefault(row["id"], []).append(dict(row, cells=evidence(row)))
+    sections = []
     for claim, summary in zip(schema.read(schema.HERE).claims, table(results, "summary"), strict=True):
-        deciding = [row for row in rows if row["id"] == summary["id"] and row["decides"] == "True"]
         sweeps = [name for name in dict.fromkeys(q.sweep for q in claim.questions) if name in results.manifests]
-        lines.append({"claim": claim, "told": summary, "rows": deciding, "sweeps": sweeps})
+        section = {"claim": claim, "summary": summary, "contrasts": contrasts.get(summary["id"], []), "sweeps": sweeps}
+        sections.append(section)
+    multiverse = table(results, "multiverse")
+    changes = [name for name in multiverse[0] if name not in MULTIVERSE]
     environment = Environment(loader=FileSystemLoader(Path(__file__).with_name("templates")), trim_blocks=True)
-    others = table(results, "multiverse")
-    changes = [name for name in others[0] if name not in MULTIVERSE]
-    page = environment.get_template("verdicts.md.j2").render(claims=lines, others=others, changes=changes)
+    template = environment.get_template("verdicts.md.j2")
+    page = template.render(sections=sections, multiverse=multiverse, changes=changes)
     return re.sub(r"\n{3,}", "\n\n", page)

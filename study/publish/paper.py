@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,11 +56,11 @@ def table(results: Results, stem: str) -> list[dict[str, str]]:
 
 def numbers(row: Mapping[str, str]) -> dict[str, Any]:
     """Return the cells of a row, numbers as numbers; None where a cell is empty."""
-    values: dict[str, Any] = dict(row)
+    cells: dict[str, Any] = dict(row)
     for name, text in row.items():
         with suppress(ValueError):
-            values[name] = float(text) if text else None
-    return values
+            cells[name] = float(text) if text else None
+    return cells
 
 
 def evidence(row: Mapping[str, str]) -> dict[str, str]:
@@ -70,31 +71,39 @@ def evidence(row: Mapping[str, str]) -> dict[str, str]:
 def sweep_cells(row: Mapping[str, str], metric: str) -> dict[str, str]:
     """Return the printed cells of a row of a sweep's table."""
     values, digits = numbers(row), decimals(metric)
-    cells = {"arm": arm_words(row["arm"]), "interval": interval(values.get("low"), values.get("high"), digits)}
-    cells["entropy"] = number(values.get("entropy"), 2)
-    cells["difference"] = number(values.get("difference"), digits, True)
-    for key in (key.removesuffix(" mean") for key in row if key.endswith(" mean")):
-        cells[key] = mean_sd(values[f"{key} mean"], values.get(f"{key} sd"), decimals(key))
+    cells = {
+        "arm": arm_words(row["arm"]),
+        "interval": interval(values.get("low"), values.get("high"), digits),
+        "entropy": number(values.get("entropy"), 2),
+        "difference": number(values.get("difference"), digits, True),
+    }
+    for column in row:
+        score = column.removesuffix(" mean")
+        if score != column:
+            cells[score] = mean_sd(values[column], values.get(f"{score} sd"), decimals(score))
     return cells
 
 
 def _tables(results: Results, runs: Runs) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """Yield every table that the text reads: its name, and its rows with values and printed cells."""
-    contrasts = [{"values": row, "cells": evidence(row)} for row in table(results, "contrasts")]
+
+    def printed_rows(stem: str, cells: Callable[[dict[str, str]], dict[str, str]]) -> list[dict[str, Any]]:
+        return [{"values": row, "cells": cells(row)} for row in table(results, stem)]
+
+    contrasts = printed_rows("contrasts", evidence)
     yield "contrasts", contrasts
     yield "claims", [row for row in contrasts if row["values"]["decides"] == "True"]
-    yield "summary", [{"values": row, "cells": evidence(row)} for row in table(results, "summary")]
+    yield "summary", printed_rows("summary", evidence)
     for stem, sweep in results.manifests.items():
-        yield stem, [{"values": row, "cells": sweep_cells(row, sweep.metric)} for row in table(results, stem)]
+        yield stem, printed_rows(stem, partial(sweep_cells, metric=sweep.metric))
     for kind in ("agreement-*", "correlation-*", "predictions", "hits"):  # effects of the same arms in two sweeps
         for path in sorted((results.root / "tables").glob(f"{kind}.csv")):
-            rows = table(results, path.stem)
-            yield path.stem, [{"values": row, "cells": agreement.cells(numbers(row))} for row in rows]
+            yield path.stem, printed_rows(path.stem, lambda row: agreement.cells(numbers(row)))
     further: list[dict[str, Any]] = []
     for name, score in FURTHER.items():
         frame = runs.declared(runs.spec(str(results.file(name))), [score])
-        for (facet, arm), group in frame.groupby(["facet", "arm"], sort=False)[score]:
-            cells = {score: mean_sd(group.mean(), group.std(), decimals(score))} if group.notna().any() else {}
+        for (facet, arm), scores in frame.groupby(["facet", "arm"], sort=False)[score]:
+            cells = {score: mean_sd(scores.mean(), scores.std(), decimals(score))} if scores.notna().any() else {}
             further.append({"values": {"sweep": name, "facet": facet, "arm": arm}, "cells": cells})
     yield "further", further
 
@@ -137,8 +146,9 @@ def build(results: Results, runs: Runs, target: Path | None = None) -> list[Path
     import matplotlib
     import typst
 
-    maps = {run: json.loads(results.store.content(run, "maps.json") or b"null") for run in DRAWN}
-    study = facts(results.store.runs) | {"root_hash": results.root_hash, "maps": maps}
+    study = facts(results.store.runs)
+    study["root_hash"] = results.root_hash
+    study["maps"] = {run: json.loads(results.store.content(run, "maps.json") or b"null") for run in DRAWN}
     study["tables"] = dict(_tables(results, runs))
     try:
         # Without tags, which double the size: every cell of every table would be an object.

@@ -12,13 +12,9 @@ the same, and all four are checked. States of the code that differ are counted i
 
 from __future__ import annotations
 
-import hashlib
 import json
-import subprocess
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from study import files
@@ -27,6 +23,7 @@ from study.config import Experiment, plugins
 from study.config.overrides import flat
 from study.config.words import arm_words
 from study.errors import InputError
+from study.publish.checkout import Checkout
 from study.publish.evidence import corpus_of, examine_all, hypothesis_files
 from study.scores import scoring
 from study.store import tables
@@ -36,12 +33,6 @@ from study.store.records import Record
 from study.store.rows import COUNTS, CURVE, HYPOTHESES
 from study.store.tables import NewRun
 from study.sweep.spec import Spec
-
-DECIDING = tuple(
-    f"study/{name}"  # scoring.py until it moved
-    for name in ("attention", "config", "corpora", "models", "training", "pruning", "scoring.py", "scores/scoring.py")
-)
-"""With requirements.lock: what decides a run's numbers."""
 
 
 @dataclass(frozen=True)
@@ -72,55 +63,45 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
         OSError: the folder cannot be written. The same command does the rest.
     """
     checkout = Checkout(spec.path.resolve().parent)
-    file = checkout.require_committed(spec.path)
+    sweep_file = checkout.require_committed(spec.path)
     working, published = Store(runs), Store(results.root)
-    declared = [cell.id for cell in spec.runnable]
     stores: dict[str, Store] = {}
-    for identity in declared:
+    missing: list[str] = []
+    for cell in spec.runnable:
+        identity = cell.id
         if identity in published:
             stores[identity] = published
         elif identity in working:
             stores[identity] = working
-    old = [identity for identity, store in stores.items() if store is published]
+        else:
+            missing.append(identity)
     new = [identity for identity, store in stores.items() if store is working]
-    missing = [identity for identity in declared if identity not in stores]
     records = {identity: store.record(identity) for identity, store in stores.items()}
     _check_complete(spec, records, missing, reason)
-    for identity in old:
-        if identity in working and published.text(identity) != working.text(identity):
-            raise InputError(
-                f"{published.where(identity)}: expected that of {working.where(identity)}, got another. A published "
-                "run is never replaced. Remove the new one, or withdraw the old one in a commit."
-            )
-    problems: list[str] = []
-    for of_run, _ in examine_all(working, new):
-        problems += of_run
-    if problems:
-        raise InputError(problems[0] + (f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""))
-    facets = {cell.id: cell.facet for cell in spec.runnable}
-    states, compared = {}, []
-    for identity, record in records.items():
-        store = stores[identity]
-        states[identity] = _state_of_code(record, store.where(identity), checkout)
-        compared.append((facets[identity], store.where(identity), store.tree(identity)))
-    for problem in differences(compared, published=True):
-        raise InputError(problem)
+    _check_unchanged(stores, working, published)
+    _check_evidence(working, new)
+    code = {name: _state_of_code(record, stores[name].where(name), checkout) for name, record in records.items()}
+    _check_comparable(spec, stores)
+    partial = None
+    if reason:
+        partial = Partial(reason=" ".join(reason.split()).rstrip("."), missing=missing)
     sweep = PublishedSweep(
-        file=file,
+        file=sweep_file,
         sweep_id=spec.sweep_id,
         metric="/".join(spec.metric),
-        partial=Partial(reason=" ".join(reason.split()).rstrip("."), missing=missing) if reason else None,
-        code=_code(records.values(), states),
+        partial=partial,
+        code=_states_of_code(records, code),
     )
-    arms = {cell.id: arm_words(cell.arm) for cell in spec.runnable if cell.id in records}
+    arms = {cell.id: arm_words(cell.arm) for cell in spec.runnable if cell.id in stores}
     results.root.mkdir(parents=True, exist_ok=True)
     files.clean(results.root, *filter(Path.is_dir, results.root.rglob("*")))
-    tables.add(results.root, [_new(identity, working) for identity in new], {spec.name: arms})
+    tables.add(results.root, [_new_run(working, identity) for identity in new], {spec.name: arms})
     plugins.keep(results.root, (value for record in records.values() for _, value in flat(record.config)))
     write_manifest(results.root, {spec.name: sweep})
-    counts = Counter(record.status for record in records.values())
-    by_state = {state: counts[state] for state in ("finished", "diverged", "failed")} | {"missing": len(missing)}
-    return Published(sweep, by_state, len(new), len(old))
+    statuses = [record.status for record in records.values()]
+    states = {status: statuses.count(status) for status in ("finished", "diverged", "failed")}
+    states["missing"] = len(missing)
+    return Published(sweep, states, len(new), len(stores) - len(new))
 
 
 def _check_complete(spec: Spec, records: Mapping[str, Record], missing: Sequence[str], reason: str | None) -> None:
@@ -138,6 +119,39 @@ def _check_complete(spec: Spec, records: Mapping[str, Record], missing: Sequence
         )
 
 
+def _check_unchanged(stores: Mapping[str, Store], working: Store, published: Store) -> None:
+    """Refuse a working run whose published record differs."""
+    for identity, store in stores.items():
+        if store is published and identity in working and published.text(identity) != working.text(identity):
+            raise InputError(
+                f"{published.where(identity)}: expected that of {working.where(identity)}, got another. A published "
+                "run is never replaced. Remove the new one, or withdraw the old one in a commit."
+            )
+
+
+def _check_evidence(working: Store, new: Sequence[str]) -> None:
+    """Refuse new runs that do not agree with their files, translations or identities."""
+    problems: list[str] = []
+    for problems_of_run, _ in examine_all(working, new):
+        problems += problems_of_run
+    if len(problems) > 1:
+        raise InputError(f"{problems[0]} (and {len(problems) - 1} more)")
+    if problems:
+        raise InputError(problems[0])
+
+
+def _check_comparable(spec: Spec, stores: Mapping[str, Store]) -> None:
+    """Refuse runs that differ in what published runs of a facet share."""
+    runs = []
+    for cell in spec.runnable:
+        identity = cell.id
+        if identity in stores:
+            store = stores[identity]
+            runs.append((cell.facet, store.where(identity), store.tree(identity)))
+    for problem in differences(runs, published=True):
+        raise InputError(problem)
+
+
 def _state_of_code(record: Record, where: str, checkout: Checkout) -> str | None:
     """Return the state of the code that made a run; None for a failed run without a commit.
 
@@ -148,109 +162,53 @@ def _state_of_code(record: Record, where: str, checkout: Checkout) -> str | None
     if record.status == "failed":
         return checkout.state(provenance.git_commit) if provenance and provenance.git_commit else None
     commits = provenance.of_calls("git_commit") if provenance else [None]
-    clean = (
-        provenance is not None
-        and provenance.git_dirty is False
-        and not (provenance.calls and provenance.calls[0].from_step)
-    )
+    clean = provenance is not None and provenance.git_dirty is False
+    if provenance and provenance.calls and provenance.calls[0].from_step:  # its first call is not recorded
+        clean = False
     states = {checkout.state(commit) if commit and checkout.reaches(commit) else None for commit in commits}
-    if not clean or None in states or len(states) > 1:
-        got = "others" if len(states) > 1 else f"{commits[0]}{'' if clean else ' with uncommitted changes'}"
-        raise InputError(
-            f"{where}: provenance.git_commit: expected a clean commit in the history of HEAD for all of the run, got "
-            f"{got}. Merge it (a shallow clone lacks it), or run it again from a clean tree."
-        )
-    return states.pop()
+    if clean and len(states) == 1 and None not in states:
+        return states.pop()
+    if len(states) > 1:
+        got = "others"
+    elif clean:
+        got = str(commits[0])
+    else:
+        got = f"{commits[0]} with uncommitted changes"
+    raise InputError(
+        f"{where}: provenance.git_commit: expected a clean commit in the history of HEAD for all of the run, got "
+        f"{got}. Merge it (a shallow clone lacks it), or run it again from a clean tree."
+    )
 
 
-def _code(records: Iterable[Record], states: Mapping[str, str | None]) -> list[Code]:
+def _states_of_code(records: Mapping[str, Record], states: Mapping[str, str | None]) -> list[Code]:
     """Return the states of the code that decides numbers, that of most runs first."""
     commits: dict[str, list[str]] = {}
-    for record in records:
-        if (state := states[record.id]) and record.provenance and record.provenance.git_commit:
+    for identity, record in records.items():
+        state = states[identity]
+        if state and record.provenance and record.provenance.git_commit:
             commits.setdefault(state, []).append(record.provenance.git_commit)
-    code = [Code(state=state, commits=sorted(set(all_)), runs=len(all_)) for state, all_ in commits.items()]
-    return sorted(code, key=lambda one: (-one.runs, one.state))
+    code = [Code(state=state, commits=sorted(set(of_state)), runs=len(of_state)) for state, of_state in commits.items()]
+    return sorted(code, key=lambda entry: (-entry.runs, entry.state))
 
 
-def _new(identity: str, source: Store) -> NewRun:
+def _new_run(store: Store, identity: str) -> NewRun:
     """Return a run to write, with all counts if its references are not shipped."""
-    record = source.record(identity)
-    translated = hypothesis_files(record)
-    contents = {}
-    for name in (*record.per_sentence, *translated, ATTENTION, CURVE, VALIDATIONS):
-        if (content := source.content(identity, name)) is not None:
+    record = store.record(identity)
+    hypotheses = hypothesis_files(record)
+    contents: dict[str, bytes] = {}
+    for name in (*record.per_sentence, *hypotheses, ATTENTION, CURVE, VALIDATIONS):
+        content = store.content(identity, name)
+        if content is not None:
             contents[name] = content
-    shipped = Experiment.model_validate(record.config | {"seed": record.seed}).data.shipped
-    counts: dict[str, dict[str, list[int]]] = {}
-    if corpus := corpus_of(record):
-        for name in translated:
+    counts: dict[str, dict[str, Sequence[int]]] = {}
+    corpus = corpus_of(record)
+    if corpus is not None:
+        shipped = Experiment.model_validate(record.config | {"seed": record.seed}).data.shipped
+        for name in hypotheses:
             split = name.removesuffix(HYPOTHESES)
-            sentences = scoring.counts(contents[name].decode().split("\n")[:-1], corpus.splits[split])
-            columns = {key: list(values) for key, values in zip(COUNTS, zip(*sentences, strict=True), strict=True)}
-            columns["exact"] = list(map(bool, columns["exact"]))
+            lines = contents[name].decode().split("\n")[:-1]
+            table = scoring.counts(lines, corpus.splits[split])
+            columns: dict[str, Sequence[int]] = dict(zip(COUNTS, zip(*table, strict=True), strict=True))
+            columns["exact"] = [bool(count) for count in columns["exact"]]
             counts[split] = {"exact": columns["exact"]} if shipped else columns
-    return NewRun(json.loads(source.text(identity)), contents, counts)
-
-
-class Checkout:
-    """A git checkout.
-
-    Raises:
-        InputError: the folder is in none.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.top = folder
-        top = self._run("rev-parse", "--show-toplevel")
-        if top is None:
-            raise InputError(
-                f"{folder}: expected a git checkout, which has the code of the runs, got none. Publish from a checkout."
-            )
-        self.top = Path(top)
-        self.reaches, self.state = cache(self._reaches), cache(self._state)
-
-    def require_committed(self, path: Path) -> str:
-        """Return the file's path from the top.
-
-        Raises:
-            InputError: it is not in HEAD as it is here.
-        """
-        name = path.resolve().relative_to(self.top.resolve()).as_posix()
-        if self._run("ls-files", "--error-unmatch", "--", name) is None or self.changed([name]):
-            raise InputError(f"{path}: expected a committed file, got changes. Commit it first.")
-        return name
-
-    def _reaches(self, commit: str) -> bool:
-        """Return True if HEAD is this commit or a descendant of it, so that a clone with HEAD can check it out."""
-        return self._run("merge-base", "--is-ancestor", commit, "HEAD") is not None
-
-    def _state(self, commit: str) -> str:
-        """8 hexadecimals that are the same for commits at which the same code decides numbers."""
-        listing = self._run("ls-tree", commit, "--", *DECIDING, "requirements.lock") or ""
-        return hashlib.sha256(listing.encode()).hexdigest()[:8]
-
-    def changed(self, paths: Iterable[str]) -> list[str]:
-        """Lines of `git status --porcelain` below these paths."""
-        return (self._run("status", "--porcelain", "--untracked-files=all", "--", *paths) or "").splitlines()
-
-    def commits(self) -> set[str]:
-        """Return all commits of the history of HEAD; none in a shallow clone."""
-        shallow = self._run("rev-parse", "--is-shallow-repository") != "false"
-        return set() if shallow else set((self._run("rev-list", "HEAD") or "").split())
-
-    def _run(self, *arguments: str) -> str | None:
-        """Run git and return its output; None if it fails."""
-        try:
-            done = subprocess.run(["git", *arguments], cwd=self.top, capture_output=True, text=True, check=True)
-        except (OSError, subprocess.CalledProcessError):
-            return None
-        return done.stdout.rstrip("\n")
-
-
-def history(folder: Path) -> set[str]:
-    """Return all commits of the history that a folder stands in; none outside a checkout, and in a shallow clone."""
-    try:
-        return Checkout(folder.resolve().parent).commits()
-    except InputError:
-        return set()
+    return NewRun(json.loads(store.text(identity)), contents, counts)

@@ -25,7 +25,7 @@ from study.errors import InputError
 from study.folders import CHECKOUT
 from study.publish import pages as documents
 from study.publish import paper
-from study.publish.publish import Checkout
+from study.publish.checkout import Checkout
 from study.store.manifest import GENERATED, PRINTED, Results, hashes
 
 OUTPUTS = ("paper", "README.md", "docs")
@@ -58,22 +58,27 @@ def tables(inputs: Inputs) -> list[Path]:
     """Write the comparison of every published sweep, the verdicts, and the rank correlations of pairs of sweeps."""
     from study.analysis import agreement
 
-    results, runs, folder = inputs.results, inputs.runs, inputs.results.root / "tables"
-    comparisons = {name: compared(runs.spec(str(results.file(name))), runs).table for name in results.manifests}
+    results, runs = inputs.results, inputs.runs
+    folder = results.root / "tables"
+    formatted = {name: compared(runs.spec(str(results.file(name))), runs).table for name in results.manifests}
     for name, pair in agreement.PAIRS.items():
-        if set(pair) <= set(results.manifests):
-            comparisons |= agreement.compare(runs, name)
-    paths: list[Path] = []
-    for name, comparison in comparisons.items():
+        if results.manifests.keys() >= set(pair):
+            formatted |= agreement.compare(runs, name)
+    paths = []
+    for name, comparison in formatted.items():
         paths += comparison.write(folder, name)
-    frames = {"contrasts": table.contrasts(inputs.verdicts), "summary": table.summary(inputs.verdicts)}
-    changes = multiverse(inputs.verdicts, schema.read(schema.HERE), runs, inputs.noises)
-    frames["multiverse"] = table.multiverse(changes)
-    if set((frozen := predictions.read()).sweeps) <= set(results.manifests):
-        frames |= predictions.compare(runs, frozen)
+    frames = {
+        "contrasts": table.contrasts(inputs.verdicts),
+        "summary": table.summary(inputs.verdicts),
+        "multiverse": table.multiverse(multiverse(inputs.verdicts, schema.read(schema.HERE), runs, inputs.noises)),
+    }
+    foretold = predictions.read()
+    if results.manifests.keys() >= set(foretold.sweeps):
+        frames |= predictions.compare(runs, foretold)
     for name, frame in frames.items():
-        paths.append(folder / f"{name}.csv")
-        files.write(paths[-1], as_csv(frame))
+        path = folder / f"{name}.csv"
+        files.write(path, as_csv(frame))
+        paths.append(path)
     return [*paths, inputs.noises.write()]
 
 
@@ -109,10 +114,11 @@ def reproduce(results: Results, say: Callable[[str], None] = print, steps: Seque
     inputs = Inputs(results)
     top = results.root.resolve().parent
     files.clean(*(results.root / name for name in ("", "tables", "figures")), top, top / "docs", top / "paper")
-    for name in (step for step in STEPS if step in (steps or STEPS)):
-        paths = STEPS[name](inputs)
-        seal(results, paths)
-        say(f"{name}: {len(paths)} {'file' if len(paths) == 1 else 'files'}")
+    for name, step in STEPS.items():
+        if name in (steps or STEPS):
+            paths = step(inputs)
+            seal(results, paths)
+            say(f"{name}: {len(paths)} {'file' if len(paths) == 1 else 'files'}")
     return _unchanged(results, say)
 
 
@@ -121,14 +127,20 @@ def seal(results: Results, written: Sequence[Path]) -> None:
 
     Those of other files stay: what was changed by hand is still found.
     """
-    root, manifest, now = results.root.resolve(), Results(results.root).manifest, hashes(results.root)
-    names = {os.path.relpath(path.resolve(), root) for path in written} & now.keys()
-    kept = {name: one for name, one in manifest.files.items() if name in now or not name.startswith(GENERATED)}
-    manifest.model_copy(update={"files": kept | {name: now[name] for name in names}}).write(results.root)
-    path = root.parent / "README.md"
-    text = files.read_text(path) if path.is_file() else ""
+    root = results.root.resolve()
+    manifest, now = Results(results.root).manifest, hashes(results.root)
+    sealed: dict[str, str] = {}
+    for name, digest in manifest.files.items():
+        if name in now or not name.startswith(GENERATED):
+            sealed[name] = digest
+    for path in written:
+        name = os.path.relpath(path.resolve(), root)
+        if name in now:
+            sealed[name] = now[name]
+    manifest.model_copy(update={"files": sealed}).write(results.root)
     if results.printed_hash not in (None, results.root_hash):
-        files.write(path, PRINTED.sub(rf"\g<1>{results.root_hash}`", text))
+        readme = root.parent / "README.md"
+        files.write(readme, PRINTED.sub(rf"\g<1>{results.root_hash}`", files.read_text(readme)))
 
 
 def _unchanged(results: Results, say: Callable[[str], None]) -> bool:

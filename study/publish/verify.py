@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 
 from study.errors import InputError
 from study.folders import MANIFEST
+from study.publish.checkout import history
 from study.publish.evidence import examine_all, identify
-from study.publish.publish import history
 from study.store.folder import Store, sha256
 from study.store.manifest import GENERATED, Results
 from study.sweep.spec import load
@@ -65,43 +65,41 @@ def verify(
             f"{results.root}: expected published results, got none. "
             "Run `study publish SWEEP`, or name another folder with --results."
         )
-    verification, store = Verification(), results.store
+    report, store = Verification(), results.store
     checked = [name for name in results.manifest.files if not (sources and name.startswith(GENERATED))]
-    verification.summary["files"] = f"{len(checked)} have the SHA-256 of {MANIFEST}"
+    report.summary["files"] = f"{len(checked)} have the SHA-256 of {MANIFEST}"
     for name, how in results.changed():
         if sources and name.startswith(GENERATED):
             continue
         expected = f"SHA-256: expected the files of {MANIFEST}, got {how} one. {RESTORE}"
-        verification.problems.append(f"{results.root / name}: {expected}")
+        report.problems.append(f"{results.root / name}: {expected}")
     printed = results.printed_hash
-    verification.summary["root hash"] = "that of README.md" if printed else "not compared, since no README prints it"
+    report.summary["root hash"] = "that of README.md" if printed else "not compared, since no README prints it"
     if printed not in (None, results.root_hash):
-        verification.summary["root hash"] = "not that of README.md"
-        verification.problems.append(
+        report.summary["root hash"] = "not that of README.md"
+        report.problems.append(
             f"README.md: root hash: expected {results.root_hash}, that of {MANIFEST}, got {printed}. "
             "Restore what was changed. If sweeps were published since, run `study reproduce`."
         )
     try:
         status = {identity: str(facts["status"]) for identity, facts in store.facts.items()}
         states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(status.values()).items()))
-        verification.summary["sweeps"] = f"{len(results.manifests)}; runs: {states or 'none'}"
-        verification.problems += _declared(results, status, verification.summary)
-        verification.problems += _identified(store, verification.summary)
-        verification.summary["translations"] = "not scored again; `study verify --rescore` does"
+        report.summary["sweeps"] = f"{len(results.manifests)}; runs: {states or 'none'}"
+        report.problems += _declared(results, status, report.summary)
+        report.problems += _identified(store, report.summary)
+        report.summary["translations"] = "not scored again; `study verify --rescore` does"
         if rescore:
             ids, without = drawn(store.ids(), rescore, drawn_by or results.root_hash), 0
             told(0, len(ids))
             for done, (problems, at_hand) in enumerate(examine_all(store, ids), 1):
-                verification.problems += problems
+                report.problems += problems
                 without += not at_hand
                 told(done, len(ids))
-            verification.summary["translations"] = (
-                f"those of {len(ids)} runs scored again, {without} without references"
-            )
+            report.summary["translations"] = f"those of {len(ids)} runs scored again, {without} without references"
     except InputError as problem:  # a table that cannot be read
-        verification.problems.append(str(problem))
-    verification.summary["differences"] = str(len(verification.problems) or "none")
-    return verification
+        report.problems.append(str(problem))
+    report.summary["differences"] = str(len(report.problems) or "none")
+    return report
 
 
 def _identified(store: Store, summary: dict[str, str]) -> Iterator[str]:
@@ -119,7 +117,7 @@ def _identified(store: Store, summary: dict[str, str]) -> Iterator[str]:
                 expected = f"provenance.git_commit: expected one in the history of HEAD, got {commit}"
                 yield f"{store.where(identity)}: {expected}. {RESTORE}"
         # The losses of the sentences are those of one run. A pruning has the history of the run that it prunes.
-        files = [(name, digest) for name, digest in record.per_sentence.items()]
+        files = list(record.per_sentence.items())
         if record.history and not record.config.get("pruning"):
             files.append(("history", sha256(json.dumps(record.history).encode())))
         for file in files:
@@ -130,7 +128,7 @@ def _identified(store: Store, summary: dict[str, str]) -> Iterator[str]:
 
 def drawn(ids: Sequence[str], parts: int, text: str) -> list[str]:
     """Return one of `parts` of the ids, rounded up: which, follows from the text alone."""
-    order = sorted(ids, key=lambda one: hashlib.sha256(f"{text} {one}".encode()).digest())
+    order = sorted(ids, key=lambda identity: hashlib.sha256(f"{text} {identity}".encode()).digest())
     return sorted(order[: -(-len(order) // parts)])
 
 
@@ -147,14 +145,13 @@ def _declared(results: Results, status: dict[str, str], summary: dict[str, str])
             )
         ids = {cell.id for cell in spec.runnable}
         declared |= ids
-        holes = {identity for identity in ids if status.get(identity, "missing") in ("missing", "failed")}
+        holes = {identity for identity in ids if status.get(identity, "failed") == "failed"}
         if sweep.partial:
             absent = len(ids - status.keys())
             summary[f"partial {name}"] = f"{absent} of its runs missing, as published ({sweep.partial.reason})"
             holes = holes - status.keys() - set(sweep.partial.missing)
-        for identity in sorted(holes):
-            got = status.get(identity, "none")
-            where = results.store.where(identity)
-            yield f"{where}: expected a run, since sweep {name} declares it, got {got}. {RESTORE}"
-    for identity in sorted(status.keys() - declared):
-        yield f"{results.store.where(identity)}: expected a run of a published sweep, got a stray one. Remove it."
+        for hole in sorted(holes):
+            got = status.get(hole, "none")
+            yield f"{results.store.where(hole)}: expected a run, since sweep {name} declares it, got {got}. {RESTORE}"
+    for stray in sorted(status.keys() - declared):
+        yield f"{results.store.where(stray)}: expected a run of a published sweep, got a stray one. Remove it."

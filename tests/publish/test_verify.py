@@ -19,7 +19,7 @@ from study.config import Multi30k
 from study.errors import InputError
 from study.folders import CHECKOUT as ROOT
 from study.publish import evidence
-from study.publish.publish import history
+from study.publish.checkout import history
 from study.publish.verify import drawn, verify
 from study.store import records
 from study.store.folder import Store

@@ -10,8 +10,9 @@ import csv
 import io
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from itertools import groupby, zip_longest
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -58,6 +59,8 @@ KIND = ["split", "subset", "metric", "n"]
 """Columns of scores that tell what a value is of. Most runs of an arm share them."""
 UNUSED = ["sweeps", "labels", "packages", "data_files", "sha256"]
 """Columns of runs that the table of runs does not have."""
+PRINTED = ("asked", "contrast", "measure", "estimate", "interval", "inner", "second")
+"""Cells of a contrast that the page of a claim shows as they are printed."""
 Rows = list[dict[str, Any]]
 
 
@@ -67,6 +70,23 @@ class Texts(NamedTuple):
     key: str
     split: str
     pairs: list[Pair]
+
+
+class RunScore(NamedTuple):
+    """One score of a run: its value, its column in the table of runs (None: it has none), and the cells of `KIND`."""
+
+    value: float | None
+    column: str | None
+    kind: tuple[Any, ...]
+
+
+class Places(dict[Any, int]):
+    """Value ↦ its place among all, in the order in which they come."""
+
+    def __missing__(self, value: Any) -> int:
+        """Give a new value the next place."""
+        self[value] = len(self)
+        return self[value]
 
 
 class Content:
@@ -82,27 +102,57 @@ class Content:
     """
 
     def __init__(self, folder: Path, sweeps: Path, claims: Path | None = None) -> None:
-        self.folder, self.claim_files, self.runs = folder, schema.read_all(claims), Runs(folder, sweeps)
+        self.folder = folder
+        self.claim_files = schema.read_all(claims)
+        self.runs = Runs(folder, sweeps)
         self.store = self.runs.store
-        self.published, self._splits = self.store.published, dict[str, Texts]()
-        self.trees = {name: self.store.rest(name) for name in self.store.runs.get("id", ())}
+        self.published = self.store.published
+        self.trees = {identity: self.store.rest(identity) for identity in self.store.runs.get("id", ())}
+        self._texts: dict[str, Texts] = {}
         folders = [sweeps]
         if not self.published:
             folders.append(folder.resolve().parent)
             if claims:
                 folders.append(claims.parent)
         self.specs: dict[str, Spec] = {}
-        for path in [path for each in folders for path in sorted(each.glob("*.yaml"))]:
+        for path in (path for place in folders for path in sorted(place.glob("*.yaml"))):
             with suppress(InputError):  # these folders may have other files
                 spec = load(path)
-                if self._has(spec):
+                if self._has_runs(spec):
                     self.specs.setdefault(spec.name, spec)
 
-    def _has(self, spec: Spec) -> bool:
-        """Return True if there is something to show of a sweep: its published table, or a run."""
+    def _has_runs(self, spec: Spec) -> bool:
+        """Return True if a sweep is published here, or one of its runs has a record."""
         if self.published:
             return (self.folder / "tables" / f"{spec.name}.csv").is_file()
         return any(cell.id in self.trees for cell in spec.cells)
+
+    @cached_property
+    def scores(self) -> dict[str, list[RunScore]]:
+        """Id ↦ the scores of a run."""
+        frame = self.store.scores.astype(object)
+        frame = frame[frame["id"].isin(self.trees)]  # not: runs that were made since, rows of an interrupted `publish`
+        is_whole = frame["subset"].isna()
+        columns = frame["split"] + "/" + frame["metric"]
+        columns = columns.where(is_whole, columns + "/" + frame["subset"])
+        deciding = [primary(spec) for spec in self.specs.values()]  # the figures of sweeps show runs by these
+        frame = frame.where(frame.notna(), None)
+        frame["column"] = columns.where(is_whole | columns.isin(deciding), None)
+        by_run: dict[str, list[RunScore]] = {identity: [] for identity in self.trees}
+        rows = frame[["id", "value", "column", *KIND]].itertuples(index=False, name=None)
+        for identity, value, column, *kind in rows:
+            by_run[identity].append(RunScore(value, column, tuple(kind)))
+        return by_run
+
+    @cached_property
+    def curves(self) -> dict[str, dict[str, list[Any]]]:
+        """Id ↦ name of a curve ↦ its points, a step and a value each."""
+        frame = self.store.curves
+        frame = frame[frame["id"].isin(self.trees) & frame["name"].isin(CURVES) & frame["value"].notna()]
+        by_run: dict[Any, dict[Any, list[Any]]] = {identity: {} for identity in self.trees}
+        for (identity, curve), points in frame.groupby(["id", "name"], observed=True):
+            by_run[identity][curve] = points[["step", "value"]].values.tolist()
+        return by_run
 
     def texts(self, identity: str) -> Texts | None:
         """Sentences that a run translated at its test; None if its test has none."""
@@ -116,9 +166,9 @@ class Content:
         split, digests = data.scored[1], tree["data"]["files"]
         parts = [digests[split]] if split in digests else sorted(digests.values())  # a generated corpus, or files
         key = f"{data.name}-{sha256(json.dumps([split, *parts]).encode())[:8]}"
-        if key not in self._splits:
-            self._splits[key] = Texts(key, split, (data.pairs_of(split, digests) or [])[:SENTENCES])
-        return self._splits[key]
+        if key not in self._texts:
+            self._texts[key] = Texts(key, split, (data.pairs_of(split, digests) or [])[:SENTENCES])
+        return self._texts[key]
 
     def translations(self, identity: str, texts: Texts | None) -> list[str]:
         """Return the first translations of the deciding test split; empty if there are none."""
@@ -131,10 +181,10 @@ class Content:
         Raises:
             InputError: a file is no JSON.
         """
-        where, maps = self.store.where(identity), dict[str, Any]()
+        maps: dict[str, Any] = {}
         for name in (ATTENTION, MAPS):
             if content := self.store.content(identity, name):
-                maps[name] = files.parse_json(content.decode("utf-8", "replace"), where)
+                maps[name] = files.parse_json(content.decode("utf-8", "replace"), self.store.where(identity))
         with suppress(InputError):  # older runs have none
             maps[VALIDATIONS] = self.store.learning(identity)
         return maps
@@ -142,37 +192,39 @@ class Content:
     def sweep(self, spec: Spec) -> dict[str, Any]:
         """Return the content of the page of a sweep: question, arms with their runs, table as Markdown and numbers."""
         if self.published:
-            paths = [self.folder / "tables" / f"{spec.name}{suffix}" for suffix in (".md", ".csv")]
-            markdown, cells = (files.read_text(path, below=self.folder) for path in paths)
+            markdown = self._table(f"{spec.name}.md")
+            csv_text = self._table(f"{spec.name}.csv")
         else:
             comparison = compared(spec, self.runs).table
-            markdown, cells = comparison.markdown(), comparison.csv()
-        arms: dict[tuple[str, str], list[str]] = {}
-        for cell in spec.runnable:
-            arms.setdefault((cell.facet, cell.arm), []).append(cell.id)
-        comment, metric = re.match(r"(#.*\n)*", files.read_text(spec.path)), primary(spec)
+            markdown, csv_text = comparison.markdown(), comparison.csv()
+        metric = primary(spec)
+        comment = re.match(r"(#.*\n)*", files.read_text(spec.path))
         introduction = re.sub(r"^(# tags:.*\n|# ?)", "", comment[0] if comment else "", flags=re.MULTILINE)
         return {
-            "name": spec.name, "about": spec.description, "metric": metric,
-            "title": metrics.title(metric), "digits": metrics.decimals(metric),
-            "introduction": html(introduction), "table": html(re.sub(r"^\*\*.*\n", "", markdown)),
-            "numbers": [_numbers(row) for row in _rows(cells)],
-            "arms": [
-                {"facet": facet, "arm": arm, "words": [arm_words(facet), arm_words(arm)], "runs": runs}
-                | {"baseline": arm == spec.baseline(facet)}
-                for (facet, arm), runs in arms.items()
-            ],
-        }  # fmt: skip
+            "name": spec.name,
+            "about": spec.description,
+            "metric": metric,
+            "title": metrics.title(metric),
+            "digits": metrics.decimals(metric),
+            "introduction": html(introduction),
+            "table": html(re.sub(r"^\*\*.*\n", "", markdown)),
+            "numbers": [_numbers(row) for row in _rows(csv_text)],
+            "arms": _arms(spec),
+        }
+
+    def _table(self, name: str) -> str:
+        """Return the text of a published table."""
+        return files.read_text(self.folder / "tables" / name, below=self.folder)
 
     def claims(self) -> Rows:
         """All claims, each with the sweeps of this site that its questions are asked of."""
-        by_file = {spec.path.stem: name for name, spec in self.specs.items()}
-        rows: Rows = []
+        names = {spec.path.stem: name for name, spec in self.specs.items()}
+        rows = []
         for claim in (claim for file in self.claim_files for claim in file.claims):
             sweeps: list[str] = []
             for question in claim.questions:
-                for path in (question.sweep, *question.with_sweeps):
-                    name = by_file.get(Path(path or "").stem)
+                for sweep in filter(None, (question.sweep, *question.with_sweeps)):
+                    name = names.get(Path(sweep).stem)
                     if name and name not in sweeps:
                         sweeps.append(name)
             row = {"id": str(claim.id), "statement": claim.statement, "published": claim.published, "sweeps": sweeps}
@@ -181,14 +233,15 @@ class Content:
 
     def verdicts(self) -> dict[str, Rows]:
         """Rows of the tables of the claims that these runs decide: summary and contrasts."""
-        names = ("summary", "contrasts")
         if self.published:
-            texts = [files.read_text(self.folder / "tables" / f"{name}.csv", below=self.folder) for name in names]
+            texts = {name: self._table(f"{name}.csv") for name in ("summary", "contrasts")}
         else:
-            wanted = [claim["id"] for claim in self.claims() if claim["sweeps"]]
-            findings = evaluate(self.claim_files, self.runs, wanted) if wanted else []
-            texts = [as_csv(table.summary(findings)), as_csv(table.contrasts(findings))] if findings else ["", ""]
-        return {name: [_judged(row) for row in _rows(text)] for name, text in zip(names, texts, strict=True)}
+            texts = {"summary": "", "contrasts": ""}
+            decided = [claim["id"] for claim in self.claims() if claim["sweeps"]]
+            findings = evaluate(self.claim_files, self.runs, decided) if decided else []
+            if findings:
+                texts = {"summary": as_csv(table.summary(findings)), "contrasts": as_csv(table.contrasts(findings))}
+        return {name: [_judged(row) for row in _rows(text)] for name, text in texts.items()}
 
 
 def pages(content: Content) -> Iterator[tuple[str, bytes]]:
@@ -203,112 +256,99 @@ def pages(content: Content) -> Iterator[tuple[str, bytes]]:
         yield _chunk(f"sweep/{sweep['name']}", sweep)
     verdicts = content.verdicts()
     yield _chunk("claims", verdicts)
-    guide, readme = CHECKOUT / "docs" / "statistics.md", content.folder.parent / "README.md"
+    guide = CHECKOUT / "docs" / "statistics.md"
     yield _chunk("guide", html(files.read_text(guide)) if guide.is_file() else "")
-    figures, answers = {}, None
+    figures: dict[str, str] = {}
+    answers = None
     if content.published:
-        for key, name in FIGURES.items():
-            path = content.folder / "figures" / f"{name}.svg"
+        for source, figure in FIGURES.items():
+            path = content.folder / "figures" / f"{figure}.svg"
             if path.is_file():
-                figures[key] = f"figures/{name}.svg"
-                yield figures[key], files.read(path, below=content.folder)
+                figures[source] = f"figures/{figure}.svg"
+                yield figures[source], files.read(path, below=content.folder)
+        readme = content.folder.parent / "README.md"
         answers = ANSWERS.search(files.read_text(readme)) if readme.is_file() else None
     summaries = {row["id"]: row for row in verdicts["summary"]}
-    claims = [claim | {"summary": summaries[claim["id"]]} for claim in content.claims() if claim["id"] in summaries]
-    main = {"published": content.published, "figures": figures, "claims": claims}
-    main["answers"] = html(re.sub(r"<!--.*?-->", "", answers[0])) if answers else ""
-    main["sweeps"] = [{key: sweep[key] for key in ("name", "about", "arms")} for sweep in sweeps]
-    yield _chunk("site", main)
+    first_page = {
+        "published": content.published,
+        "figures": figures,
+        "claims": [c | {"summary": summaries[c["id"]]} for c in content.claims() if c["id"] in summaries],
+        "answers": html(re.sub(r"<!--.*?-->", "", answers[0])) if answers else "",
+        "sweeps": [{key: sweep[key] for key in ("name", "about", "arms")} for sweep in sweeps],
+    }
+    yield _chunk("site", first_page)
     for name in ("site.css", "site.js", "index.html"):
         yield name, (ASSETS / name).read_bytes()
 
 
+def _arms(spec: Spec) -> Rows:
+    """Return the arms of a sweep with the ids of their runs."""
+    runs: dict[tuple[str, str], list[str]] = {}
+    for cell in spec.runnable:
+        runs.setdefault((cell.facet, cell.arm), []).append(cell.id)
+    rows = []
+    for (facet, arm), ids in runs.items():
+        row = {"facet": facet, "arm": arm, "words": [arm_words(facet), arm_words(arm)], "runs": ids}
+        rows.append(row | {"baseline": arm == spec.baseline(facet)})
+    return rows
+
+
 def _runs(content: Content) -> Iterator[tuple[str, bytes]]:
-    """Yield the table of runs, a file for each arm with its runs, and their maps and texts."""
-    scores, curves = _scores(content), _curves(content)
-    table, texts = list[dict[Any, Any]](), dict[str, Texts]()
+    """Yield a file for each arm with its runs, their maps and texts, and the table of all runs."""
     facts = content.store.runs.drop(columns=UNUSED, errors="ignore").to_dict("records")
+    texts: dict[str, Texts] = {}
     for arm, group in groupby(facts, lambda row: arm_of(row["id"])):
         rows = list(group)
-        text = next(filter(None, (content.texts(row["id"]) for row in rows)), None)
+        ids = [row["id"] for row in rows]
+        text = next(filter(None, map(content.texts, ids)), None)
         if text:
             texts[text.key] = text
-        maps = {row["id"]: found for row in rows if (found := content.maps(row["id"]))}
-        lines, kinds, runs = dict[str, int](), dict[tuple[Any, ...], int](), dict[str, Any]()
+        maps = {}
         for row in rows:
-            name = row["id"]
-            kind = tuple(score.kind for score in scores[name])
-            runs[name] = {key: content.trees[name].get(key) for key in OF_A_RUN} | {
-                "kind": kinds.setdefault(kind, len(kinds)),
-                "scores": [score.value for score in scores[name]],
-                "heads": list(_heads(content.trees[name].get("diagnostics") or {})),
-                "curves": curves[name],
-                "translations": [lines.setdefault(line, len(lines)) for line in content.translations(name, text)],
-            }
-            kept = maps.get(name, {})
-            row["maps"] = 2 if MAPS in kept else int(ATTENTION in kept)
+            maps_of_run = content.maps(row["id"])
+            if maps_of_run:
+                maps[row["id"]] = maps_of_run
+            row["maps"] = 2 if MAPS in maps_of_run else int(ATTENTION in maps_of_run)
             row["texts"] = text and text.key
-            row["validations"] = len(kept.get(VALIDATIONS, ()))
-            table.append(row | {score.key: score.value for score in scores[name] if score.key})
-        config = content.trees[rows[0]["id"]]["config"]
-        page = {"texts": text and text.key, "lines": list(lines), "kinds": list(kinds), "runs": runs, "config": config}
-        yield _chunk(f"arm/{arm}", page)
+            row["validations"] = len(maps_of_run.get(VALIDATIONS, ()))
+            row.update({score.column: score.value for score in content.scores[row["id"]] if score.column})
+        yield _chunk(f"arm/{arm}", _arm_page(content, ids, text))
         if maps:
             yield _chunk(f"maps/{arm}", maps)
     for key, text in texts.items():
         pairs = [[pair.source, pair.target] for pair in text.pairs]
         yield _chunk(f"texts/{key}", {"split": text.split, "pairs": pairs})
-    yield _chunk("runs", _columns(table))
+    yield _chunk("runs", _table_of_runs(facts))
 
 
-class Scored(NamedTuple):
-    """A score of a run.
-
-    Attributes:
-        kind: what the value is of, the columns `KIND`.
-        value: None where the run has none.
-        key: name in the table of runs, `split/metric/subset`; None for a score that the table does not have.
-    """
-
-    kind: tuple[Any, ...]
-    value: float | None
-    key: str | None
-
-
-def _scores(content: Content) -> dict[str, list[Scored]]:
-    """Return the scores of each run. The table of runs has those of whole splits, and those of figures of sweeps."""
-    scores = content.store.scores.astype(object)
-    keys, whole = scores["split"] + "/" + scores["metric"], scores["subset"].isna()
-    keys = keys.where(whole, keys + "/" + scores["subset"])
-    in_table = whole | keys.isin([primary(spec) for spec in content.specs.values()])
-    scores = scores.where(scores.notna(), None).assign(key=keys.where(in_table, None))
-    by_run: dict[str, list[Scored]] = {name: [] for name in content.trees}
-    for name, value, key, *kind in scores[["id", "value", "key", *KIND]].itertuples(index=False, name=None):
-        if name in by_run:  # not one that was made since, or that an interrupted `publish` left
-            by_run[name].append(Scored(tuple(kind), value, key))
-    return by_run
+def _arm_page(content: Content, ids: list[str], text: Texts | None) -> dict[str, Any]:
+    """Return the runs of an arm. Lines and kinds of scores, which runs share, stand once; a run has their places."""
+    lines, kinds = Places(), Places()
+    runs: dict[str, dict[str, Any]] = {}
+    for identity in ids:
+        tree, scores = content.trees[identity], content.scores[identity]
+        run = {part: tree.get(part) for part in OF_A_RUN}
+        run["kind"] = kinds[tuple(score.kind for score in scores)]
+        run["scores"] = [score.value for score in scores]
+        run["heads"] = list(_heads(tree.get("diagnostics") or {}))
+        run["curves"] = content.curves[identity]
+        run["translations"] = [lines[line] for line in content.translations(identity, text)]
+        runs[identity] = run
+    key, config = text and text.key, content.trees[ids[0]]["config"]
+    return {"texts": key, "lines": list(lines), "kinds": list(kinds), "runs": runs, "config": config}
 
 
-def _curves(content: Content) -> dict[str, dict[str, list[list[float]]]]:
-    """Return the points (step, value) of the curves of each run, by name."""
-    curves = content.store.curves
-    curves = curves[curves["name"].isin(CURVES) & curves["value"].notna() & curves["id"].isin(content.trees)]
-    by_run: dict[Any, dict[Any, Any]] = {name: {} for name in content.trees}
-    for (name, curve), points in curves.groupby(["id", "name"], observed=True):
-        by_run[name][curve] = points[["step", "value"]].values.tolist()
-    return by_run
-
-
-def _columns(table: list[dict[Any, Any]]) -> dict[str, Any]:
-    """Return the table of runs by column (its values, and the place of each run's value), and titles of scores."""
-    frame = pd.DataFrame(table).dropna(axis=1, how="all")
-    columns: dict[str, Any] = {}
-    for name in map(str, frame):
+def _table_of_runs(rows: Sequence[Mapping[Any, Any]]) -> dict[str, Any]:
+    """Return the table of all runs: of each column its values, and the place of each run's value among them."""
+    columns, titles, digits = {}, {}, {}
+    frame = pd.DataFrame(rows)
+    for name in map(str, frame.dropna(axis=1, how="all")):
         codes, values = pd.factorize(frame[name])
         columns[name] = [values.tolist(), codes.tolist()]
-    scores = [name for name in columns if "/" in name]
-    titles = {name: metrics.title(name) for name in scores}
-    return {"columns": columns, "titles": titles, "digits": {name: metrics.decimals(name) for name in scores}}
+        if "/" in name:  # a score
+            titles[name] = metrics.title(name)
+            digits[name] = metrics.decimals(name)
+    return {"columns": columns, "titles": titles, "digits": digits}
 
 
 def _heads(diagnostics: dict[str, Any]) -> Iterator[list[Any]]:
@@ -332,14 +372,14 @@ def _rows(text: str) -> list[dict[str, str]]:
 
 def _numbers(row: dict[str, str]) -> dict[str, Any]:
     """Return a row of a CSV without its empty cells; numbers are numbers, but for ids."""
-    cells = numbers(row) | {"id": row.get("id"), "runs": None}
-    return {key: value for key, value in cells.items() if value is not None}
+    values = numbers(row) | {"id": row.get("id"), "runs": None}
+    return {key: value for key, value in values.items() if value is not None}
 
 
 def _judged(row: dict[str, str]) -> dict[str, Any]:
     """Return a row of a table of claims: its numbers, and what is printed of it."""
-    cells, shown = evidence(row), ("asked", "contrast", "measure", "estimate", "interval", "inner", "second")
-    return _numbers(row) | {key: cells[key] for key in shown}
+    cells = evidence(row)
+    return _numbers(row) | {key: cells[key] for key in PRINTED}
 
 
 def address(name: str) -> str:
@@ -348,7 +388,7 @@ def address(name: str) -> str:
     The script of the page does the same.
     """
     kind, slash, rest = name.partition("/")
-    return kind + slash + re.sub(r"[^A-Za-z0-9_.-]", lambda found: f"~{ord(found[0]):x}~", rest)
+    return kind + slash + re.sub(r"[^A-Za-z0-9_.-]", lambda match: f"~{ord(match[0]):x}~", rest)
 
 
 def _chunk(name: str, tree: Any) -> tuple[str, bytes]:

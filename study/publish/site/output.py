@@ -21,15 +21,15 @@ def write(content: Content, folder: Path) -> tuple[int, int]:
         InputError: the folder has other files than those of a site, or a record cannot be used.
         OSError: the folder cannot be written.
     """
-    contents = dict(pages(content))
+    files = dict(pages(content))
     check(folder)
     if not (folder / PAGE).exists():
         disk.write(folder / PAGE, OURS, durable=False)  # a call that is interrupted leaves a site, not other files
     shutil.rmtree(folder / "data", ignore_errors=True)
-    disk.clean(folder, *{(folder / name).parent for name in contents})
-    for name, text in contents.items():
+    disk.clean(folder, *{(folder / name).parent for name in files})
+    for name, text in files.items():
         disk.write(folder / name, text, durable=False)
-    return len(contents), sum(map(len, contents.values()))
+    return len(files), sum(map(len, files.values()))
 
 
 def check(folder: Path) -> None:
@@ -41,6 +41,6 @@ def check(folder: Path) -> None:
     """
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / PAGE
-    strangers = {*folder.iterdir()} - {*disk.leftovers(folder)}
-    if strangers and not (page.is_file() and OURS in disk.read(page)):
+    foreign = {*folder.iterdir()} - {*disk.leftovers(folder)}
+    if foreign and not (page.is_file() and OURS in disk.read(page)):
         raise InputError(f"{folder}: expected a site or an empty folder, got other files. Name another with --out.")
