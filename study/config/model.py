@@ -18,7 +18,7 @@ Rate = Annotated[float, Field(ge=0, lt=1)]
 
 # Fields of several families.
 Width = Annotated[Size, Field(description="D, width of embeddings, states and readout, or of the residual stream.")]
-Depth = Annotated[Layers, Field(description="Layers of the encoder and of the decoder.")]
+Depth = Annotated[Layers, Field(description="Layers of the encoder and of the decoder, or of the one stack.")]
 Annotations = Annotated[Size | None, Field(description=f"r of memory structured (derived: {DERIVED['annotations']}).")]
 AnnotationWidth = Annotated[Size | None, Field(description="Hidden width of memory structured (derived: its states').")]
 Lambda = Annotated[float, Field(ge=0)] | None

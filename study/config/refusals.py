@@ -34,7 +34,7 @@ def placed(site: Attention, name: str, memory: str, slots: int | None) -> Iterab
             yield f"site: {site.site} has no effect, because memory {memory} has no slot. Remove it."
         return
     if reach.cross_only and not cross:
-        yield f"reach: {site.reach} draws one slot of the source, but this is self-attention. Set it at cross only."
+        yield f"reach: {site.reach} draws one slot of the source, but {name} is self-attention. Choose another there."
     if cross and site.exclude_self:
         yield "exclude_self: expected a self-attention site, got cross. Set it at encoder_self or decoder_self."
     if cross and reach.local and not MEMORY[memory].ordered:
