@@ -34,7 +34,7 @@ SWEEP = "WANDB_SWEEP_ID"
 SITES = (
     "--model.attention.FIELD sets a field at every site of the model, --model.attention.SITE.FIELD at one: cross, "
     "in the transformer also encoder_self or decoder_self, in the decoder-only family joint alone. score, scale, "
-    "weights, combine, reach, maps, values, output and site also take a class of your own: FILE.py or FILE.py:CLASS. "
+    "weights, combine, reach, maps, values, output and site also take your own class: FILE.py or FILE.py:CLASS. "
     "Of two defaults, the first is the recurrent family's."
 )
 
