@@ -7,7 +7,7 @@ prints its text, and figures are of matplotlib's `Figure`: no window is opened a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     from study.analysis.tables import Table
     from study.training.translation import Trained
+
+D = tuple(2**power for power in range(11))
+"""Numbers of terms of a dot product: 1 to 1,024."""
 
 
 def train(
@@ -205,6 +208,30 @@ def verdicts(
     findings = evaluate(files, Runs(folder, sweeps_of(folder)), [str(name) for name in names])
     frame = table.contrasts(findings)
     return frame if contrasts else frame[frame["decides"]].reset_index(drop=True)
+
+
+def softmax(d: Sequence[int] = D, slots: int = 10) -> Figure:
+    """Draw how the softmax saturates, and how its gradient vanishes, for dot products with 1/√d and unscaled.
+
+    a = softmax(z) [S], with z_j = q·k_j/√d or q·k_j. Entries of q [d] and k [S, d] are independent standard normals, so
+    an unscaled z_j has standard deviation √d. The Jacobian is ∂a_i/∂z_j = a_i (δ_ij − a_j) [S, S]; its panel shows the
+    sum of its absolute values, 2 (1 − Σ a_i²), which is 0 if one slot has all the weight. Computed in float64 from
+    seeded draws; needs no torch and no run.
+
+    Args:
+        d: numbers of terms of the dot product.
+        slots: number of keys S.
+
+    Raises:
+        InputError: d is empty or has a number below 1 or above a million, or slots is not from 2 to 256.
+    """
+    from study.analysis.figures import softmax as figure
+
+    if not d or not all(1 <= width <= 10**6 for width in d):
+        raise InputError(f"d: expected whole numbers from 1 to 1,000,000, got {list(d)}. Name one or more.")
+    if not 2 <= slots <= 256:
+        raise InputError(f"slots: expected a whole number from 2 to 256, got {slots}.")
+    return figure.draw(figure.points(d, slots), slots)
 
 
 class Run:
