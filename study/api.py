@@ -309,6 +309,44 @@ class Run:
         """
         return self.store.learning(self.id)
 
+    def plot_maps(self, *others: str | Path | Run, panels: int = 16) -> Figure:
+        """Return the attention maps of training as a strip: a panel for each validation, a row for each run.
+
+        Args:
+            others: further runs, or their names, for rows below. Beside a row stand the fields in which it differs.
+            panels: most panels of a row. Of more validations evenly spaced ones are drawn, the first and the last too.
+
+        Raises:
+            InputError: no run fits a name, a run is older and has one map alone, or panels is below 1.
+        """
+        from study.analysis.figures.run import draw_maps
+
+        if panels < 1:
+            raise InputError(f"panels: expected a whole number from 1, got {panels}.")
+        return draw_maps(self._strips(others), panels)
+
+    def animate_maps(self, file: str | Path, *others: str | Path | Run) -> None:
+        """Write the attention maps of training as an animated GIF, those of several runs side by side.
+
+        Raises:
+            InputError: no run fits a name, or a run is older and has one map alone.
+            OSError: the file cannot be written.
+        """
+        from study.analysis.figures.run import animate_maps
+
+        animate_maps(self._strips(others), Path(file))
+
+    def _strips(self, others: Sequence[str | Path | Run]) -> list[tuple[list[dict[str, Any]], str]]:
+        """Return the maps of this run and of others, each with the words that tell it apart."""
+        from study.config.words import differing
+
+        below = None if self.store.published else self.store.folder
+        runs = [self, *(run if isinstance(run, Run) else load(run, runs=below) for run in others)]
+        if empty := [run.id for run in runs if not run.maps]:
+            raise InputError(f"{empty[0]}: expected maps of the validations, got an empty file. Choose another run.")
+        words = differing([run.record.config for run in runs]) if others else [self.id]
+        return [(run.maps, text or run.id) for run, text in zip(runs, words, strict=True)]
+
     def translate(
         self,
         sentence: str,
