@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from study.api import Results, Run, Translation, compare, experiment, load, results, runs, train, verdicts
+    from study.api import Results, Run, Translation, compare, experiment, load, results, runs, softmax, train, verdicts
     from study.errors import InputError
     from study.models.layer import Attention
     from study.training.task import DataModule, Task
@@ -29,6 +29,7 @@ __all__ = [
     "load",
     "results",
     "runs",
+    "softmax",
     "train",
     "verdicts",
 ]

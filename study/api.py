@@ -7,7 +7,7 @@ prints its text, and figures are of matplotlib's `Figure`: no window is opened a
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
     from study.analysis.tables import Table
     from study.training.translation import Trained
+
+D = tuple(2**power for power in range(11))
+"""Numbers of terms of a dot product: 1 to 1,024."""
 
 
 def train(
@@ -207,6 +210,30 @@ def verdicts(
     return frame if contrasts else frame[frame["decides"]].reset_index(drop=True)
 
 
+def softmax(d: Sequence[int] = D, slots: int = 10) -> Figure:
+    """Draw how the softmax saturates, and how its gradient vanishes, for dot products with 1/√d and unscaled.
+
+    a = softmax(z) [S], with z_j = q·k_j/√d or q·k_j. Entries of q [d] and k [S, d] are independent standard normals, so
+    an unscaled z_j has standard deviation √d. The Jacobian is ∂a_i/∂z_j = a_i (δ_ij − a_j) [S, S]; its panel shows the
+    sum of its absolute values, 2 (1 − Σ a_i²), which is 0 if one slot has all the weight. Computed in float64 from
+    seeded draws; needs no torch and no run.
+
+    Args:
+        d: numbers of terms of the dot product.
+        slots: number of keys S.
+
+    Raises:
+        InputError: d is empty or has a number below 1 or above a million, or slots is not from 2 to 256.
+    """
+    from study.analysis.figures import softmax as figure
+
+    if not d or not all(1 <= width <= 10**6 for width in d):
+        raise InputError(f"d: expected whole numbers from 1 to 1,000,000, got {list(d)}. Name one or more.")
+    if not 2 <= slots <= 256:
+        raise InputError(f"slots: expected a whole number from 2 to 256, got {slots}.")
+    return figure.draw(figure.points(d, slots), slots)
+
+
 class Run:
     """One run that has a record.
 
@@ -281,6 +308,44 @@ class Run:
             InputError: the run is older and has one map alone.
         """
         return self.store.learning(self.id)
+
+    def plot_maps(self, *others: str | Path | Run, panels: int = 16) -> Figure:
+        """Return the attention maps of training as a strip: a panel for each validation, a row for each run.
+
+        Args:
+            others: further runs, or their names, for rows below. Beside a row stand the fields in which it differs.
+            panels: most panels of a row. Of more validations evenly spaced ones are drawn, the first and the last too.
+
+        Raises:
+            InputError: no run fits a name, a run is older and has one map alone, or panels is below 1.
+        """
+        from study.analysis.figures.run import draw_maps
+
+        if panels < 1:
+            raise InputError(f"panels: expected a whole number from 1, got {panels}.")
+        return draw_maps(self._strips(others), panels)
+
+    def animate_maps(self, file: str | Path, *others: str | Path | Run) -> None:
+        """Write the attention maps of training as an animated GIF, those of several runs side by side.
+
+        Raises:
+            InputError: no run fits a name, or a run is older and has one map alone.
+            OSError: the file cannot be written.
+        """
+        from study.analysis.figures.run import animate_maps
+
+        animate_maps(self._strips(others), Path(file))
+
+    def _strips(self, others: Sequence[str | Path | Run]) -> list[tuple[list[dict[str, Any]], str]]:
+        """Return the maps of this run and of others, each with the words that tell it apart."""
+        from study.config.words import differing
+
+        below = None if self.store.published else self.store.folder
+        runs = [self, *(run if isinstance(run, Run) else load(run, runs=below) for run in others)]
+        if empty := [run.id for run in runs if not run.maps]:
+            raise InputError(f"{empty[0]}: expected maps of the validations, got an empty file. Choose another run.")
+        words = differing([run.record.config for run in runs]) if others else [self.id]
+        return [(run.maps, text or run.id) for run, text in zip(runs, words, strict=True)]
 
     def translate(
         self,

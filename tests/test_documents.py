@@ -122,7 +122,7 @@ def test_commands_run(verb, trained, monkeypatch):
     assert lines
     for line in lines:
         assert main(line) == 0, line
-        for option in ("--plot", "--out"):
+        for option in ("--plot", "--out", "--maps"):
             if option in line:
                 assert Path(line[line.index(option) + 1]).exists()
 

@@ -121,7 +121,7 @@ def program() -> str:
     return "study" if shutil.which("study") == script else f"{shlex.quote(sys.executable)} -P -m study"
 
 
-def write_picture(figure: Figure, path: Path) -> None:
+def write_picture(figure: Figure, path: Path, option: str = "--plot") -> None:
     """Write a figure as a PNG, or as an SVG if the name ends so.
 
     Raises:
@@ -131,7 +131,8 @@ def write_picture(figure: Figure, path: Path) -> None:
     from study.analysis.figures import style
 
     if not path.name or path.suffix not in ("", ".png", ".svg"):
-        raise InputError(f"--plot: expected a name that ends in .png or .svg, got {str(path)!r}.")
+        kinds = ".gif, .png or .svg" if option == "--maps" else ".png or .svg"
+        raise InputError(f"{option}: expected a name that ends in {kinds}, got {str(path)!r}.")
     style.write_picture(figure, path)
     print(f"picture  {path}", file=sys.stderr)
 

@@ -1,7 +1,8 @@
 """Print one run, its translations, or a corpus.
 
 Of a run: the fields that differ from the defaults, its scores and one attention map. --plot draws the map and the
-learning curve.
+learning curve. --maps draws the attention map of one sentence at each validation: a strip (.svg, .png), or an animation
+(.gif); with --versus, those of another run as well.
 
 --sentences prints its translations with source and reference, the worst first; with --versus, those that lose most
 against another run. The score is chrF of one sentence, or accuracy in a corpus without sentences. Generated corpora are
@@ -13,8 +14,10 @@ links. Needs no torch and no model.
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from pathlib import Path
 
 from study import api
 from study.commands.options import Parser, record_lines, say, table_lines, write_picture
@@ -36,17 +39,21 @@ def main(argv: Sequence[str]) -> int:
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--sentences", action="store_true", help="print the translations instead, the worst first")
     instead.add_argument("--json", action="store_true", help="print the record instead")
-    text = "another run on the same corpus, to compare the translations with"
+    text = "also draw the attention maps of training, a .svg, .png or .gif"
+    parser.add_argument("--maps", type=Path, metavar="FILE", help=text)
+    text = "another run on the same corpus, to compare the translations or maps with"
     parser.add_argument("--versus", metavar="RUN", help=text)
     parser.share("--split", "--csv", "--data", "--runs")
     args = parser.parse_args(argv)
     corpus = args.run in KINDS and args.run != "files"
-    if not args.sentences and (args.versus or args.csv or ((args.split or args.data) and not corpus)):
+    versus = args.versus and not args.maps
+    if not args.sentences and (versus or args.csv or ((args.split or args.data) and not corpus)):
         raise InputError("--versus, --csv, --split, --data: expected with --sentences, got none. Add --sentences.")
     if corpus and (args.sentences or args.json):
         raise InputError(f"RUN: expected a run with --sentences and --json, got the corpus {args.run}. Name a run.")
-    if args.plot and (corpus or args.sentences or args.json):
-        raise InputError("--plot: expected with a run alone, which has an attention map, got more. Remove it.")
+    if (args.plot or args.maps) and (corpus or args.sentences or args.json):
+        option = "--plot" if args.plot else "--maps"
+        raise InputError(f"{option}: expected with a run alone, which has an attention map, got more. Remove it.")
     if corpus:
         _corpus(args)
         return 0
@@ -60,8 +67,19 @@ def main(argv: Sequence[str]) -> int:
 
         if args.plot:
             write_picture(run.plot(), args.plot)
+        if args.maps:
+            _maps(run, args)
         say(*describe(run.record, run.store.attention(run.id)))
     return 0
+
+
+def _maps(run: api.Run, args: Namespace) -> None:
+    others = [api.load(args.versus, runs=args.runs)] if args.versus else []
+    if args.maps.suffix == ".gif":
+        run.animate_maps(args.maps, *others)
+        print(f"picture  {args.maps}", file=sys.stderr)
+    else:
+        write_picture(run.plot_maps(*others), args.maps, "--maps")
 
 
 def _sentences(run: api.Run, args: Namespace) -> None:

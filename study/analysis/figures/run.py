@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from study import attention_map
+from study import attention_map, files
 from study.analysis.figures import style
 from study.analysis.run_text import run_line
 from study.store.records import Record
@@ -14,6 +16,9 @@ from study.store.records import Record
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+FRAMES = 2
+"""Maps of an animation in a second."""
 
 
 @style.styled()
@@ -59,9 +64,76 @@ def draw_translations(maps: Sequence[tuple[dict[str, Any], str]]) -> Figure:
         panel.set_title(head, loc="left", fontsize=8)
     _add_scale(figure, image, axes)
     first = maps[0][0]
-    head = f"{(first.get('text') or {}).get('source', '')}   ({attention_map.title(first)})"
-    figure.suptitle(textwrap.fill(head, int(14 * sum(widths))), fontsize=8.5, x=0.01, ha="left")
+    figure.suptitle(textwrap.fill(_sentence(first), int(14 * sum(widths))), fontsize=8.5, x=0.01, ha="left")
     return figure
+
+
+Strip = tuple[Sequence[dict[str, Any]], str]
+"""The maps of a run by step, and the words above or beside them."""
+
+
+@style.styled()
+def draw_maps(strips: Sequence[Strip], panels: int) -> Figure:
+    """The figure of attention maps over training: a row for each run, a panel for each validation.
+
+    If a run has more validations than `panels`, evenly spaced ones are drawn, the first and the last among them.
+    """
+    counts = [min(len(maps), panels) for maps, _ in strips]
+    chosen = [
+        [maps[round(place * (len(maps) - 1) / max(1, count - 1))] for place in range(count)]
+        for (maps, _), count in zip(strips, counts, strict=True)
+    ]
+    columns, first = max(counts), chosen[0][0]
+    width = max(0.7, 0.075 * len(first["source"])) * columns + 1.0
+    height = (max(1.1, 0.1 * len(first["target"])) + 0.2) * len(strips) + 0.9
+    figure, axes = style.subplots(len(strips), columns, figsize=(max(style.COLUMN, width), height), squeeze=False)
+    for row, maps, (_, words) in zip(axes, chosen, strips, strict=True):
+        for panel in row[len(maps) :]:
+            panel.set_visible(False)
+        for place, (panel, attention) in enumerate(zip(row, maps, strict=False)):
+            image = attention_map.draw(panel, attention)
+            panel.tick_params(labelsize=5, labelleft=place == 0, labelbottom=panel in axes[-1])
+            panel.set_xticks(panel.get_xticks(), attention["source"], rotation=90, ha="center", rotation_mode="default")
+            panel.set_title(str(attention["step"]) if place else f"step {attention['step']}", fontsize=style.SMALL)
+        row[0].set_ylabel(textwrap.fill(words, 18), fontsize=style.SMALL)
+    _add_scale(figure, image, axes)
+    figure.suptitle(_sentence(first), fontsize=8.5, x=0.01, ha="left")
+    return figure
+
+
+@style.styled()
+def animate_maps(strips: Sequence[Strip], path: Path) -> None:
+    """Write the same maps as an animated GIF: the runs side by side, a frame for each validation.
+
+    A run with fewer validations than another keeps its last map.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    from matplotlib.animation import PillowWriter
+
+    writer = PillowWriter(fps=FRAMES)
+    size = (2.9 * len(strips), 3.1)
+    figure, axes = style.subplots(1, len(strips), figsize=size, squeeze=False)
+    figure.suptitle(textwrap.fill(_sentence(strips[0][0][0]), 45 * len(strips)), fontsize=7.5, x=0.01, ha="left")
+    with TemporaryDirectory() as folder:
+        animation = Path(folder) / "maps.gif"
+        with writer.saving(figure, str(animation), style.SCREEN):
+            for place in range(max(len(maps) for maps, _ in strips)):
+                for panel, (maps, words) in zip(axes[0], strips, strict=True):
+                    attention = maps[min(place, len(maps) - 1)]
+                    panel.clear()
+                    attention_map.draw(panel, attention)
+                    panel.set_title(f"{textwrap.fill(words, 40)}\nstep {attention['step']}", loc="left", fontsize=8)
+                writer.grab_frame()
+                figure.set_layout_engine("none")  # all frames have the layout of the first
+        files.write(path, animation.read_bytes())
+
+
+def _sentence(attention: dict[str, Any]) -> str:
+    """Return the source sentence of a map, and its place in the model."""
+    gold = "; framed: gold" if attention.get("gold") else ""
+    return f"{(attention.get('text') or {}).get('source', '')}   ({attention_map.title(attention)}{gold})"
 
 
 def pruning_curve(record: Record) -> list[tuple[float, float]]:
