@@ -195,15 +195,36 @@ def foreign(section: BaseModel, *axes: str) -> Iterable[str]:
 def _alone(site: Attention) -> Iterable[str]:
     """Refusals of options that a mechanism does not use, and of mechanisms that mean nothing together."""
     yield from foreign(site, "score", "logits", "reach")
-    score, maps, values = SCORE[site.score], MAPS[site.maps], table.VALUES[site.values]
-    weights = table.WEIGHTS[site.weights]
-    output, combine, reach = table.OUTPUT[site.output], table.COMBINE[site.combine], table.REACH[site.reach]
-    scale_name = site.scale or score.scale
-    scale, keyed, norm = table.SCALE[scale_name], "key" in score.reads, site.norm != "none"
-    mapped = maps.weights and not is_own(site.maps)
-    here = f"score {site.score} and {site.maps} maps"
+    rows = _Rows(site)
+    for refusals in (_of_maps, _of_weights, _of_heads, _of_reach):
+        yield from refusals(site, rows)
 
-    # Maps and what they make
+
+class _Rows:
+    """Rows of the tables of mechanisms that a site names, and what follows from several of them.
+
+    Attributes:
+        keyed: its score reads keys.
+        norm: queries and keys are normalised.
+        mapped: its maps are matrices of the study.
+        here: its score and its maps in words.
+    """
+
+    def __init__(self, site: Attention) -> None:
+        self.score, self.maps, self.values = SCORE[site.score], MAPS[site.maps], table.VALUES[site.values]
+        self.weights, self.output = table.WEIGHTS[site.weights], table.OUTPUT[site.output]
+        self.combine, self.reach = table.COMBINE[site.combine], table.REACH[site.reach]
+        self.scale_name = site.scale or self.score.scale
+        self.scale = table.SCALE[self.scale_name]
+        self.keyed, self.norm = "key" in self.score.reads, site.norm != "none"
+        self.mapped = self.maps.weights and not is_own(site.maps)
+        self.here = f"score {site.score} and {site.maps} maps"
+
+
+def _of_maps(site: Attention, rows: _Rows) -> Iterable[str]:
+    """Refusals of maps, and of what they make."""
+    score, maps, values, scale, scale_name = rows.score, rows.maps, rows.values, rows.scale, rows.scale_name
+    keyed, mapped, norm, here = rows.keyed, rows.mapped, rows.norm, rows.here
     if score.content_free:
         given_maps = maps.weights and "maps" in site.model_fields_set
         for name, given in (("maps", given_maps), ("scale", scale_name != score.scale), ("norm", norm)):
@@ -236,7 +257,10 @@ def _alone(site: Attention) -> Iterable[str]:
     if table.LOGIT_INIT[site.logit_init].measured and not (score.matrix or learns_size):
         yield f"logit_init: {site.logit_init} sets a parameter, but {here} have none. Use separate maps, or standard."
 
-    # Scale and weights
+
+def _of_weights(site: Attention, rows: _Rows) -> Iterable[str]:
+    """Refusals of scale, logits and weights."""
+    score, weights, combine, scale, scale_name = rows.score, rows.weights, rows.combine, rows.scale, rows.scale_name
     if not score.d and site.scale is not None and scale.divides:
         yield f"scale: expected none or learned with score {site.score}, which has no d, got {site.scale}."
     if weights.scale and scale_name != weights.scale:
@@ -250,7 +274,11 @@ def _alone(site: Attention) -> Iterable[str]:
     if weights.positive and combine.mixes_logits:
         yield f"weights: {site.weights} expected positive scores, but combine {site.combine} mixes them with signs."
 
-    # Heads, their values and their combination
+
+def _of_heads(site: Attention, rows: _Rows) -> Iterable[str]:
+    """Refusals of heads, their values and their combination."""
+    score, maps, values, output, combine = rows.score, rows.maps, rows.values, rows.output, rows.combine
+    keyed, mapped, here = rows.keyed, rows.mapped, rows.here
     if site.value_width is not None and not values.weights:
         yield f"value_width: expected none with {site.values} values, got {site.value_width}. Remove it."
     if not output.weights and site.output not in combine.outputs:
@@ -277,7 +305,10 @@ def _alone(site: Attention) -> Iterable[str]:
         if not (values.weights or values.keys) or is_own(site.values):
             yield f"groups: expected values projected or keys, got {site.values}."
 
-    # Reach
+
+def _of_reach(site: Attention, rows: _Rows) -> Iterable[str]:
+    """Refusals of reach."""
+    score, weights, combine, reach = rows.score, rows.weights, rows.combine, rows.reach
     if combine.mixes and (reach.reads_query or reach.samples):
         yield f"reach: {site.reach} chooses slots by head, but combine {site.combine} mixes weights. Use global."
     if reach.reads_query and score.content_free:

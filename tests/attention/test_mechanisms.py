@@ -104,7 +104,7 @@ def test_normalisers_on_hard_rows(name):
         ("family=recurrent reach=local_p window=0", "expected 1 or more with reach local_p"),
         ("family=recurrent exclude_self=true", "expected a self-attention site, got cross"),
         ("family=recurrent reach=local_m memory=final", "got memory final. Use memory states"),
-        ("reach=hard", "this is self-attention"),
+        ("reach=hard", "is self-attention"),
         ("heads=4 groups=3", "groups: expected a divisor of heads 4, got 3"),
         ("groups=2 score=location", "and a score with keys"),
         ("groups=2 values=raw", "groups: expected values projected or keys, got raw"),
