@@ -19,7 +19,7 @@ from torch import Tensor
 
 from study.attention import AttentionCall
 from study.config.sites import ALIGNING, READS
-from study.corpora import Link, words
+from study.corpora import Link, Pair, words
 from study.models import Translator
 from study.models.translator import BOS, EOS
 from study.scores.score import Score
@@ -336,15 +336,6 @@ def attention_map(
     weights = (over_tokens[0].mean(0) if head is None else over_tokens[0, kept.index(head)]).tolist()
     source, target = vocabulary.tokens([*example.source, EOS]), vocabulary.tokens([*example.target, EOS])
     pair = example.pair
-    gold = None
-    if pair.alignment is not None and site in ALIGNING:
-        of_source, of_target = vocabulary.words(pair.source), vocabulary.words(pair.target)
-        gold = [
-            [s, t]
-            for link in pair.alignment
-            for s in (i for i, word in enumerate(of_source) if word == link.source)
-            for t in (i for i, word in enumerate(of_target) if word == link.target)
-        ]
     drawn = {
         "site": site,
         "layer": at,
@@ -352,9 +343,21 @@ def attention_map(
         "source": source if "source" in slots else vocabulary.tokens([BOS, *example.target]),
         "target": target if "target" in queries else source,
         "weights": weights if decimals is None else [[round(w, decimals) for w in row] for row in weights],
-        "gold": gold,
+        "gold": _token_links(pair, vocabulary) if site in ALIGNING else None,
         "text": {"source": pair.source, "target": pair.target},
     }
     if decimals is None:
         drawn["visible"] = calls[at].visible_tokens().expand_as(over_tokens)[0].any(0).sum(-1).tolist()
     return drawn
+
+
+def _token_links(pair: Pair, vocabulary: Vocabulary) -> list[list[int]] | None:
+    """Return the gold links of a pair between tokens [source, target]; None without an alignment."""
+    if pair.alignment is None:
+        return None
+    of_source, of_target = vocabulary.words(pair.source), vocabulary.words(pair.target)
+    links = []
+    for link in pair.alignment:
+        targets = [t for t, word in enumerate(of_target) if word == link.target]
+        links += [[s, t] for s, word in enumerate(of_source) if word == link.source for t in targets]
+    return links
