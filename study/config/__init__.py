@@ -2,7 +2,7 @@
 
 from study.config.attention import Attention
 from study.config.experiment import Experiment
-from study.config.identity import config_hash, experiment_id, recorded, scientific
+from study.config.identity import config_hash, experiment_id, recorded, scientific, trained
 from study.config.model import DecoderOnly, Model, Recurrent, Transformer
 from study.config.overrides import experiment_from
 from study.config.textbook import TEXTBOOK
@@ -26,4 +26,5 @@ __all__ = [
     "experiment_id",
     "recorded",
     "scientific",
+    "trained",
 ]

@@ -46,6 +46,18 @@ def scientific(experiment: Experiment) -> dict[str, Any]:
     return kept
 
 
+def trained(experiment: Experiment) -> str:
+    """Return what decides the training, as text: the hashed fields without those that change no weight.
+
+    These are the choice of the tested update, and what a model names (`without_effect`). Runs of one seed with the same
+    text have the same weights at every update.
+    """
+    model = experiment.model
+    without_effect = [f"model.{name}" for name in getattr(model, "without_effect", ())]
+    fields = scientific(experiment) | dict.fromkeys(["training.select", *without_effect])
+    return json.dumps(fields, sort_keys=True)
+
+
 def recorded(experiment: Experiment) -> dict[str, Any]:
     """Return the fields that a record holds, nested: all but `UNRECORDED`."""
     tree = experiment.model_dump(mode="json")

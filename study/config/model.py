@@ -191,6 +191,11 @@ class DecoderOnly(Frozen):
         _resolve(self, self.attention, self.width)
         return self
 
+    @property
+    def without_effect(self) -> tuple[str, ...]:
+        """Fields that change no weight: with one layer nobody reads what source tokens have seen."""
+        return ("source_mask",) if self.layers == 1 else ()
+
 
 def _fill(model: Transformer | DecoderOnly) -> None:
     """Fill in the width of the feed-forward blocks, and refuse positions that the width of the model does not fit."""

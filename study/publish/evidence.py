@@ -23,7 +23,7 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from study import processes
-from study.config import Data, Experiment, config_hash, experiment_id
+from study.config import Data, Experiment, config_hash, experiment_id, trained
 from study.corpora import Corpus
 from study.errors import InputError
 from study.processes import PER_RUN, processor
@@ -87,6 +87,12 @@ def identify(store: Store, identity: str) -> Iterator[str]:
     No file beside the record is read, and nothing is scored, so that it takes milliseconds.
     """
     yield from _contradicted(store, identity, _identity)
+
+
+def trained_alike(first: Record, second: Record) -> bool:
+    """Return True if two runs have one seed, and experiments that differ in the choice of the tested update alone."""
+    experiments = [_experiment(record) for record in (first, second)]
+    return first.seed == second.seed and len({trained(e) if e else id(e) for e in experiments}) == 1
 
 
 def _contradicted(store: Store, identity: str, facts: Callable[[Store, str], Iterator[Fact]]) -> Iterator[str]:

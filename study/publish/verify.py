@@ -17,9 +17,10 @@ from dataclasses import dataclass, field
 from study.errors import InputError
 from study.folders import MANIFEST
 from study.publish.checkout import history
-from study.publish.evidence import examine_all, identify
+from study.publish.evidence import examine_all, identify, trained_alike
 from study.store.folder import Store, sha256
 from study.store.manifest import GENERATED, Results
+from study.store.records import Record
 from study.sweep.spec import load
 
 RESTORE = "Restore what was published."
@@ -105,7 +106,7 @@ def verify(
 def _identified(store: Store, summary: dict[str, str]) -> Iterator[str]:
     """Yield records whose identity is wrong, commits that the history lacks, and runs that are copies of another."""
     commits = history(store.folder)
-    twins: dict[tuple[str, ...], str] = {}
+    owners: dict[tuple[str, ...], Record] = {}
     for identity in store.ids():
         yield from identify(store, identity)
         try:
@@ -116,13 +117,15 @@ def _identified(store: Store, summary: dict[str, str]) -> Iterator[str]:
             if commit not in commits:
                 expected = f"provenance.git_commit: expected one in the history of HEAD, got {commit}"
                 yield f"{store.where(identity)}: {expected}. {RESTORE}"
-        # The losses of the sentences are those of one run. A pruning has the history of the run that it prunes.
+        # The losses of the sentences are those of one run. A pruning has the history of the run that it prunes, and two
+        # runs that differ in the choice of the tested update alone were trained alike.
         files = list(record.per_sentence.items())
         if record.history and not record.config.get("pruning"):
             files.append(("history", sha256(json.dumps(record.history).encode())))
         for file in files:
-            if (twin := twins.setdefault(file, identity)) != identity:
-                yield f"{store.where(identity)}: {file[0]}: expected one of its own, got that of {twin}. {RESTORE}"
+            owner = owners.setdefault(file, record)
+            if owner is not record and not trained_alike(owner, record):
+                yield f"{store.where(identity)}: {file[0]}: expected one of its own, got that of {owner.id}. {RESTORE}"
     summary["identities"] = "those of all records" + ("" if commits else ", but for commits: no whole git history here")
 
 

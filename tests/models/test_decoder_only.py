@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from study.attention import View
-from study.config import Attention, experiment_from
+from study.config import Attention, experiment_from, trained
 from study.config.mechanisms import AXES, POSITIONS
 from study.errors import InputError
 from study.models.cost import Sizes, cost
@@ -251,6 +251,15 @@ def test_a_causal_source_mask_hides_later_source_tokens_and_a_full_one_shows_the
             translator.encode(source, source != PAD)
     changed = (states[0] - states[1])[0].abs().sum(-1) > 0
     assert changed.tolist() == ([source_mask == "full"] * 4 + [True] * 3)
+
+
+@pytest.mark.parametrize(("layers", "equal"), [(1, True), (2, False)])
+@torch.no_grad()
+def test_with_one_layer_both_source_masks_are_one_model_and_are_trained_alike(layers, equal):
+    fields = {"model.family": "decoder_only", "model.layers": layers}
+    first, second = (cases.forced(drawn(source_mask=mask, layers=layers), *cases.batch()) for mask in MASKS)
+    texts = {trained(experiment_from(fields | {"model.source_mask": mask})) for mask in MASKS}
+    assert (torch.equal(first, second), len(texts) == 1) == (equal, equal)
 
 
 @torch.no_grad()

@@ -1,5 +1,6 @@
 """Everything published is checked: what is changed, lost or added afterwards is listed with its file and field."""
 
+import copy
 import hashlib
 import json
 import os
@@ -243,6 +244,15 @@ def test_forged_identities_are_found_without_scoring(root, monkeypatch, change, 
     change(root)
     seal(root)
     assert [problem for problem in verify(Results(root)).problems if re.search(said, problem)]
+
+
+def test_runs_that_differ_in_the_choice_of_the_tested_update_may_have_equal_files(root):
+    """They have one seed and the same weights at every update; another seed cannot have the same losses."""
+    record = Store(root).record(first(root))
+    chosen = copy.deepcopy(record.config)
+    chosen["training"]["select"] = "last"
+    assert evidence.trained_alike(record, record.model_copy(update={"config": chosen}))
+    assert not evidence.trained_alike(record, record.model_copy(update={"seed": record.seed + 1}))
 
 
 def test_the_history_of_a_checkout_and_of_none(tmp_path):
