@@ -1,4 +1,4 @@
-"""Cost of heads and reach, for claim 29: every alternative in each of several processes.
+"""Cost of heads and reach, for results/tables/costs.md: every alternative in each of several processes.
 
     python benchmarks/cost.py                 # prints what was measured
     python benchmarks/cost.py --write         # and writes it: results/benchmarks/cost.json, from a clean commit
@@ -24,7 +24,7 @@ import torch
 from attention import MEGABYTE, TOKENS, site
 from measure import peak_memory, relative_times
 
-from study.claims.costs import FILE, Costs, Measured, Site
+from study.analysis.costs import FILE, Costs, Measured, Site
 from study.config.mechanisms import REACH
 from study.errors import InputError
 from study.files import write

@@ -261,7 +261,7 @@ def turns(row, test, kind, metric, entry):
     no_difference = kind in ("equivalence", "noninferiority")
     if "low90" not in test or (not no_difference and (test["holm"] or 1) < 0.05):
         return None
-    better = -1 if metric.split("/")[1] in LESS or "ratio" in entry.get("statistic", "") else 1
+    better = -1 if metric.split("/")[1] in LESS else 1
     sign = {"higher": 1, "lower": -1, "better": better, "worse": -better, "different": 0}[entry.get("expect", "better")]
     if row["finding"].startswith("contradicted"):
         found = min(abs(test["low"]), abs(test["high"]))
@@ -459,11 +459,22 @@ class Study:
             self.asked[key] = self.question(question, metric, pair, margin)
         return [dict(row) for row in self.asked[key]]
 
+    @staticmethod
+    def joined(one, other):
+        """Runs of an arm in two sweeps, each seed once."""
+        if one is None:
+            return other
+        ids = {run["id"] for run in one}
+        return Runs(sorted([*one, *(run for run in other if run["id"] not in ids)], key=lambda run: run["seed"]))
+
     def question(self, question, metric, pair, margin):
         """Expected numbers of each contrast of a question, by one score."""
         sweeps = [question["sweep"], *question.get("with_sweeps", [])]
         found = [self.arms(sweep, pair, question.get("where", {})) for sweep in sweeps]
-        runs = {key: self.sweeps[sweep][key] for sweep, (_, keys) in zip(sweeps, found, strict=True) for key in keys}
+        runs = {}
+        for sweep, (_, keys) in zip(sweeps, found, strict=True):
+            for key in keys:
+                runs[key] = self.joined(runs.get(key), self.sweeps[sweep][key])
         arms, weights, counted, whole, noises = {}, [], [], [], []
 
         def read(key, metric=metric, **more):
@@ -515,7 +526,7 @@ class Study:
                     arms[key], w[key] = read(key), w.get(key, 0.0) + sign
             weights.append(w)
             n = min(len(arms[key].values) for key in w) if w else 0
-            counted.append({"n": n, "declared": arms[key].declared} if w else {})
+            counted.append({"n": n, "declared": arms[next(iter(w))].declared} if w else {})
             if w:
                 seeds = set.intersection(*(set(arms[key].values) for key in w))
                 named = kind in ("difference", "interaction") and all(arms[key].values for key in w)
@@ -559,46 +570,62 @@ class Study:
         row |= {"method": "resampled", "se": error, "df": n - 1, "p": p, "holm": p, "detectable": shown}
         return row | {"n": n, "declared": len(runs), "difference": rho}
 
-    def ratios(self, question):
-        """Ratios of measured times: tested on logarithms."""
-        sites, arms = json.loads((self.root / "results/benchmarks/cost.json").read_text())["measured"], {}
-        for i, entry in enumerate(question["contrasts"]):
-            wanted = [question["where"] | entry[side] for side in ("arm", "baseline")]
-            times = [np.log(next(m["milliseconds"] for m in sites if has(m["site"], one))) for one in wanted]
-            arms[i] = Arm(dict(enumerate(times[0] - times[1])))
-        found = statistics(arms, [{i: 1.0} for i in arms])
-        told = [{name: math.exp(row[name]) for name in (*ENDS, "detectable")} | {"se": None} for row in found]
-        return [row | one | {"n": 10, "declared": 10} for row, one in zip(found, told, strict=True)]
+    def costs(self):
+        """Times and memory of one site: geometric means of the processes' ratios."""
+        sites = json.loads((self.root / "results/benchmarks/cost.json").read_text())["measured"]
+        rows = {row["arm"]: row for row in self.rows("costs")}
+        for m in sites:
+            site = m["site"]
+            one = dict(site, heads=1) if site["reach"] == "global" else dict(site, reach="global")
+            base = next((other for other in sites if other["site"] == one), None)
+            if base is None or base is m:
+                continue
+            logs = np.log(np.array(m["milliseconds"]) / np.array(base["milliseconds"]))
+            (test,) = statistics({0: Arm(dict(enumerate(logs)))}, [{0: 1.0}])
+            n = site["slots"]
+            known = {f"time_{n}": math.exp(test["difference"]), f"low_{n}": math.exp(test["low"])}
+            known |= {f"high_{n}": math.exp(test["high"]), f"memory_{n}": m["megabytes"] / base["megabytes"]}
+            words = f"{site['heads']} heads, width {site['width']}"
+            if site["reach"] != "global":
+                reach = {"local_m": "local, monotonic", "local_p": "local, predicted", "hard": "hard"}[site["reach"]]
+                near = "" if reach == "hard" else ", 4 words to either side"
+                score = {"dot": "dot product"}.get(site["score"], site["score"])
+                words = f"{reach}{near}, {score}{'' if site['training'] else ', in translation'}"
+            self.same(f"costs: {words}, {n}", rows[words], known)
 
     def claims(self):
         table, tests, margins = self.rows("contrasts"), [], self.tree.get("margins")
         for claim, question in ((one, question) for one in self.tree["claims"] for question in one["questions"]):
             metric, kind = question.get("metric", "test/exact"), question.get("type", claim["type"])
-            for pair in question.get("asked", ["one site/"]):
+            for pair in question["asked"]:
                 place = (str(claim["id"]), *pair.split("/"), question.get("part", ""))
 
                 def asked(row, place=place):
                     return (row["id"], row["corpus"], row["family"] * (place[2] != ""), row["part"]) == place
 
                 rows = list(filter(asked, table))
-                if not rows or question.get("sweep", "scaling") not in self.sweeps:
+                if not rows or any(row["verdict"] == "not yet run" for row in rows):
                     self.left["questions without a row or without runs"] += 1
                     continue
                 margin = self.margin(margins, question, metric, pair)
-                found = self.answer(question, metric, pair, margin) if "sweep" in question else self.ratios(question)
+                found = self.answer(question, metric, pair, margin)
                 second, other = question.get("second"), [{}] * len(rows)
                 if second:
                     other = self.answer(question, second, pair, self.margin(margins, question, second, pair))
                 for row, expected, beside, entry in zip(rows, found, other, question["contrasts"], strict=True):
                     expected["margin"] = None if "costly" in str(question["contrasts"]) else margin
                     if second:
-                        expected |= {f"second_{end}": beside.get(end) for end in ENDS[:3]}
+                        counts = [self.by_sentence(name, second) for name in row["runs"].split()]
+                        ends = ENDS[:1] if second.endswith("/bleu") and None in counts else ENDS[:3]
+                        self.left["BLEU of sentences without counts"] += ends == ENDS[:1]
+                        expected |= {f"second_{end}": beside.get(end) for end in ends}
                     no_difference = kind in ("equivalence", "noninferiority")
                     expected["turns"] = turns(row, expected, kind, metric, entry)
                     needs = expected.pop("needs", None)
-                    if row["needed"] or (needs and row["finding"] == "undecided" and not second and "se" in expected):
-                        target, power = expected["margin"] or abs(expected["difference"]), (0.8, 0.9)
-                        expected["needed"] = needs(target, no_difference, power[kind == "equivalence"])
+                    open_row = row["needed"] or (row["finding"] == "undecided" and not second and "se" in expected)
+                    if needs and margin and "costly" not in str(question["contrasts"]) and open_row:
+                        seeds = needs(margin, no_difference, (0.8, 0.9)[kind == "equivalence"])
+                        expected["needed"] = seeds if seeds and seeds > expected["n"] else None
                     if "df" in expected and not row["no_vote"]:  # an exact p says how many runs there are
                         tests.append((row, float(row["p"]) if expected["method"] == "resampled" else expected["p"]))
                     if expected["method"] == "resampled":
@@ -743,12 +770,100 @@ class Study:
                 known["p"] = stats.binomtest(ours, ours + theirs).pvalue if ours + theirs else None
             self.same(f"hits: {row['predictor']}", row, known)
 
+    def tested_last(self, sweep):
+        """Arms of a sweep; of the one with early tests, the runs that another sweep tested at the last update."""
+        if sweep != "asymptotes_4800":
+            return self.sweeps[sweep]
+
+        def training(run):
+            config = run["config"] | {"training": run["config"]["training"] | {"select": None}, "seed": run["seed"]}
+            return json.dumps({k: v for k, v in config.items() if k != "decoding"}, sort_keys=True)
+
+        later = {training(run): run for runs in self.sweeps["asymptotes_last"].values() for run in runs}
+        arms = {}
+        for key, runs in self.sweeps[sweep].items():
+            arms[key] = Runs([later.get(training(run), run) for run in runs])
+        return arms
+
+    def scales(self):
+        """Scores of the arms of the sweeps of scales, every seed once, and the shares of the rate that are best."""
+        kinds = {("rsqrt", "common"): 0, ("none", "inverse"): 1, ("none", "inverse_rsqrt"): 2, ("inverse", "common"): 3}
+        arms, chosen, least = {}, {}, {}
+        for sweep in (name for name in self.sweeps if name.startswith("scale_rates_")):
+            for key, runs in self.sweeps[sweep].items():
+                arms[key] = self.joined(arms.get(key), runs)
+        for row in self.rows("scales"):
+            runs = next(runs for runs in arms.values() if runs[0]["id"] == row["runs"].split()[0])
+            means = {
+                name: mean([value(run, f"{split}/{name}") for run in runs]) for split, name in (("test", "exact"),)
+            }
+            means |= {"nll": mean([value(run, "test/nll/without pronouns") for run in runs])}
+            means |= {"valid": mean([value(run, "valid/nll") for run in runs]), "n": len(runs)}
+            self.same(f"scales: {row['arm']}", row, means)
+            place = tuple(row[name] for name in ("family", "width", "heads", "d", "steps", "warmup"))
+            chosen.setdefault((place, row["arm"]), []).append((means["valid"], row["chosen"] == "True"))
+            model = runs[0]["config"]["model"]
+            site = model["attention"]["cross"]
+            kind = kinds[site["scale"], site["map_rate"]]
+            if place[1] == "64" and place[4:] == ("800", "100") and row["learning_rate"] == "0.01" and kind < 3:
+                least.setdefault((row["family"], int(row["d"])), {})[kind] = means["nll"]
+        for rates in chosen.values():
+            self.checked += 1
+            if [mark for _, mark in rates] != [len(rates) > 1 and one == min(rates)[0] for one, _ in rates]:
+                self.problems.append("scales: another learning rate is chosen")
+        for row in self.rows("shares"):
+            losses = [least[row["family"], int(row["d"])][kind] for kind in range(3)]
+            self.same(f"shares: {row['d']}", row, {f"nll_{i}": loss for i, loss in enumerate(losses)})
+            a, b, _ = np.polyfit([0.0, -0.25, -0.5], losses, 2)
+            best = -b / (2 * a) if a > 0 and -0.5 <= -b / (2 * a) <= 0 else None
+            self.same(f"shares: {row['d']}", row, {"least": best})
+            least[row["family"], int(row["d"])]["best"] = best
+        for row in self.rows("shares"):
+            wide = {d: one["best"] for (family, d), one in least.items() if family == row["family"] and d >= 64}
+            x = np.log(list(wide))
+            slope = None if None in wide.values() else np.polyfit(x, np.array(list(wide.values())) * x, 1)[0]
+            self.same(f"shares: {row['d']}", row, {"slope": slope})
+
+    def gains(self):
+        """How many of the arms that gain on the grammar, and of the others, gain on Multi30k."""
+        parts = {"chosen first": "transfer", "predicted in advance": "today"}
+        counts = {}
+        for words, name in parts.items():
+            with (TABLES / f"agreement-{name}.csv").open(encoding="utf-8", newline="") as file:
+                pairs = [(float(r["first_high"]) < 0, float(r["second_high"]) < 0) for r in csv.DictReader(file)]
+            counts[words] = np.array([[sum(p == (a, b) for p in pairs) for b in (True, False)] for a in (True, False)])
+        counts["all"] = sum(counts.values())
+        for row in self.rows("gains"):
+            (k, rest), (others, none) = counts[row["arms"]]
+            known = {"helps": k + rest, "helps_text": k, "others": others + none, "others_text": others}
+            p = stats.hypergeom.sf(k - 1, counts[row["arms"]].sum(), k + others, k + rest)
+            self.same(f"gains: {row['arms']}", row, known | {"p": p})
+
+    def updates(self):
+        """Contrasts whose runs were tested at different updates, and their losses at the last one."""
+        curves = pq.read_table(self.root / "results" / "curves", filters=[("name", "==", "valid_loss")]).to_pandas()
+        last = curves.sort_values("step").groupby("id")["value"].last()
+        for row in self.rows("tested_updates"):
+            runs = [self.records[name] for name in row["runs"].split()]
+            counts = Counter(run["selection"]["step"] for run in runs)
+            self.checked += 1
+            if row["updates"] != ", ".join(f"{step}: {counts[step]}" for step in sorted(counts)):
+                self.problems.append(f"tested_updates: {row['updates']} is printed, not {dict(counts)}")
+            known = self.known.get(tuple(row[name] for name in SUMMED), {})
+            self.same("tested_updates", row, {name: known[name] for name in ENDS[:3] if name in known})
+            arms = {}
+            for run in runs:
+                arms.setdefault(run["config_hash"], {})[run["seed"]] = float(last[run["id"]])
+            if row["last_difference"] and len(arms) == 2:
+                (test,) = statistics({i: Arm(one) for i, one in enumerate(arms.values())}, [{0: 1.0, 1: -1.0}])
+                self.same("tested_updates", row, {f"last_{end}": test.get(end) for end in ENDS[:3]})
+
     def block(self, sweeps, metrics, family, rows):
         """Scores of a family in both sweeps: a row for each arm, the baseline first, a column for each seed."""
         found = []
         for sweep, metric in zip(sweeps, metrics, strict=True):
-            here = self.sweeps[sweep]
-            chosen = [next(r for r in here.values() if r[0]["config_hash"] == self.first[sweep, family])]
+            here = self.tested_last(sweep)
+            chosen = [here[self.first[sweep, family]]]
             chosen += [
                 next(r for r in here.values() if {run["id"] for run in r} & set(row["runs"].split()))
                 for row in rows
@@ -761,9 +876,9 @@ class Study:
 
     def effect(self, sweep, metric, row):
         """The arm that a row names against the first arm of its family, over the seeds that the row names."""
-        here = self.sweeps[sweep]
+        here = self.tested_last(sweep)
         arm = next(runs for runs in here.values() if {run["id"] for run in runs} & set(row["runs"].split()))
-        base = next(runs for runs in here.values() if runs[0]["config_hash"] == self.first[sweep, row["family"]])
+        base = here[self.first[sweep, row["family"]]]
         seeds = {run["seed"] for run in arm if run["id"] in row["runs"].split()}
         sides = [Arm({run["seed"]: value(run, metric) for run in runs if run["seed"] in seeds}) for runs in (arm, base)]
         return statistics(dict(enumerate(sides)), [{0: 1.0, 1: -1.0}])[0]
@@ -773,7 +888,8 @@ def recompute(study):
     """Compute the numbers of all tables again and compare."""
     for sweep in study.sweeps:
         study.sweep_table(sweep)
-    for part in (study.claims, study.noises, study.summary, study.others, study.agreements, study.predictions):
+    parts = (study.claims, study.noises, study.summary, study.others, study.agreements, study.predictions)
+    for part in (*parts, study.costs, study.scales, study.gains, study.updates):
         part()
     return study
 

@@ -133,7 +133,7 @@ def test_the_runs_of_the_documents_are_published_or_made_by_commands():
     assert made in named
     assert named <= {*Store(ROOT / "results").ids(), made}
     quick = {cell.id for cell in load(ROOT / "sweeps/quickstart.yaml").runnable}
-    assert len(quick) == int(re.search(r"train (\d+) small models", README)[1])
+    assert len(quick) == int(re.search(r"trains (\d+) small models", README)[1])
     local = {found for one in COMMANDS if "--runs results" not in one.line for found in ID.findall(one.line)}
     assert local <= quick | {made}
 
@@ -152,8 +152,9 @@ def test_links_lead_somewhere(page):
         path = (ROOT / page).parent / name if name else ROOT / page
         assert path.exists(), target
         if anchor:
-            headings = re.findall(r"^#+ (.*)$", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
-            assert anchor in {slug(heading) for heading in headings}, target
+            text = path.read_text(encoding="utf-8")
+            headings = {slug(heading) for heading in re.findall(r"^#+ (.*)$", text, flags=re.MULTILINE)}
+            assert anchor in {*headings, *re.findall(r'<a id="([\w-]+)"', text)}, target
 
 
 def test_the_site_has_every_page():
@@ -164,8 +165,8 @@ def test_the_site_has_every_page():
     assert {*index, "README.md"} == {leaf for leaf in leaves if leaf.endswith(".md")}
 
 
-def test_the_tree_of_the_readme_is_that_of_the_package():
-    tree = re.search(r"```\n(study/.*?)```", README, re.DOTALL)
+def test_the_tree_of_the_page_for_contributors_is_that_of_the_package():
+    tree = re.search(r"```\n(study/.*?)```", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.DOTALL)
     listed = set(re.findall(r"^  (\w+)/ ", tree[1], flags=re.MULTILINE))
     assert listed == {path.parent.name for path in (ROOT / "study").glob("*/__init__.py")}
     assert all((ROOT / name).is_dir() for name in re.findall(r"\b(\w+)/", tree[1].splitlines()[-1]))

@@ -21,7 +21,7 @@ DOORS = {  # all may import files, which helps to read and write
     "sweep": "scores config errors",
     "store": "sweep scores folders config schema errors",
     # The tower of those who read records
-    "analysis": "attention_map lettering scores sweep store folders corpora config errors",
+    "analysis": "attention_map lettering scores sweep store folders corpora config schema errors",
     "claims": "analysis scores sweep store folders corpora config schema errors",
     "publish": "claims analysis scores sweep store folders processes corpora config schema errors",
     # The tower of those who make them

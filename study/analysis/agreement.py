@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from study.analysis.inference import FEWEST_ARMS, LEVEL, RESAMPLES, Arm, contrast, rank_correlation, spearman
-from study.analysis.labels import arm_words, interval, number
-from study.analysis.runs import Runs, primary
+from study.analysis.labels import arm_words, interval, number, p_value
+from study.analysis.runs import SCORED, Runs, primary
 from study.analysis.tables import Row, Table
+from study.config import trained
 from study.scores.metrics import decimals, title
 from study.sweep.fields import ARM, expand, text
-from study.sweep.spec import Spec
+from study.sweep.spec import Cell, Spec
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +36,8 @@ PAIRS = {
     "today": ("today", "today_multi30k"),
 }
 """Figures and tables of agreement ↦ their two sweeps."""
+TESTED_LAST = {"asymptotes_4800": "asymptotes_last"}
+"""Sweep ↦ another one with those of its runs, trained alike, that it tested before their last update. Theirs count."""
 EXACT, BLEU = "test/exact/without pronouns", "test_2016_flickr/bleu"
 SWEEPS = {
     "transfer_grammar": ("grammar", EXACT),
@@ -123,8 +126,19 @@ def _arm(scores: Any) -> Arm:
 
 
 def _scores(runs: Runs, spec: Spec, metric: str) -> dict[Any, pd.DataFrame]:
-    """Return (family, arm) ↦ its runs by seed, with columns id and value."""
-    frame = runs.declared(spec, [metric]).rename(columns={metric: "value"})
+    """Return (family, arm) ↦ its runs by seed, with columns id and value; see `TESTED_LAST`."""
+    import pandas as pd
+
+    frame = runs.declared(spec, [metric]).rename(columns={metric: "value"})[["id", "value"]]
+    if spec.name in TESTED_LAST:
+        later = runs.spec(TESTED_LAST[spec.name])
+        scores = runs.declared(later, [metric])
+        tested = scores["state"].isin(SCORED)
+        trainings = pd.Series([_training(cell) for cell in later.cells])
+        replaced = dict(zip(trainings[tested], scores[["id", metric]][tested].to_numpy(), strict=True))
+        cells = [_training(cell) for cell in spec.cells]
+        values = [replaced.get(cell, own) for cell, own in zip(cells, frame.to_numpy(), strict=True)]
+        frame = pd.DataFrame(values, columns=["id", "value"]).astype({"value": float})
     families, arms = [], []
     for cell in spec.cells:
         families.append(cell.experiment.model.family if cell.experiment else None)
@@ -136,6 +150,11 @@ def _scores(runs: Runs, spec: Spec, metric: str) -> dict[Any, pd.DataFrame]:
         arms.append(" ".join(settings))
     frame["family"], frame["arm"] = families, arms
     return dict(list(frame.groupby(["family", "arm"], sort=False)))
+
+
+def _training(cell: Cell) -> str:
+    """Return what decides the weights of a run at every update."""
+    return f"{trained(cell.experiment)} {cell.experiment.seed}" if cell.experiment else ""
 
 
 def correlation(blocks: Sequence[Sequence[Any]]) -> dict[str, Any] | None:
@@ -230,6 +249,45 @@ def compare(runs: Runs, name: str) -> dict[str, Table]:
         title_of = f"{' and '.join(PAIRS[name])}: rank correlation of the effects"
         tables[f"correlation-{name}"] = Table(title_of, columns, rows, [CEILING])
     return tables
+
+
+def gains(runs: Runs) -> Table:
+    """Return which arms that gain on the grammar gain on Multi30k, too, and how many others do.
+
+    p is that of Fisher's exact test of one side: at least so many of the arms that gain on the grammar gain on
+    Multi30k, if the two are independent.
+    """
+    from scipy.stats import fisher_exact
+
+    parts: dict[str, list[dict[str, Any]]] = {}
+    for name, words in (("transfer", "chosen first"), ("today", "predicted in advance")):
+        specs = [runs.spec(sweep) for sweep in PAIRS[name]]
+        parts[words] = agree(runs, specs, [primary(spec) for spec in specs]).effects
+    parts["all"] = [row for effects in parts.values() for row in effects]
+    rows = []
+    for words, effects in parts.items():
+        helps = [row["second_high"] < 0 for row in effects if row["first_high"] < 0]
+        others = [row["second_high"] < 0 for row in effects if row["first_high"] >= 0]
+        if not helps or not others:
+            continue
+        table = [[sum(side), len(side) - sum(side)] for side in (helps, others)]
+        p = float(fisher_exact(table, "greater").pvalue)
+        cells = {
+            "arm": words,
+            "helps": f"{sum(helps)} of {len(helps)}",
+            "others": f"{sum(others)} of {len(others)}",
+            "p": p_value(p),
+        }
+        numbers = {"arms": words, "helps": len(helps), "helps_text": sum(helps)}
+        numbers |= {"others": len(others), "others_text": sum(others), "p": p}
+        rows.append(Row(cells, numbers=numbers))
+    columns = {"arm": "arms", "helps": "gain on the grammar: gain on Multi30k"}
+    columns |= {"others": "do not gain on the grammar: gain on Multi30k", "p": "Fisher p"}
+    notes = [
+        "An arm gains if the 95% interval of its effect in NLL, not adjusted, lies below zero. Fisher's exact test has "
+        "one side: more of the arms that gain on the grammar gain on Multi30k."
+    ]
+    return Table("gains: what helps on the grammar and on Multi30k", columns, rows, notes)
 
 
 def cells(known: Mapping[str, Any]) -> dict[str, str]:

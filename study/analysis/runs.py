@@ -6,8 +6,9 @@ A run that is not there is a row, too.
 from __future__ import annotations
 
 import shlex
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from study.analysis import measures
 from study.analysis.inference import Arm
 from study.analysis.measures import Measure
-from study.config import config_hash
+from study.config import config_hash, trained
 from study.config.overrides import flat
 from study.corpora import Section
 from study.errors import InputError
@@ -38,6 +39,7 @@ MADE = (*SCORED, "failed")
 PACKAGES = ("torch", "numpy", "sacrebleu", "sentencepiece")
 """Packages that decide numbers."""
 SHARED = "model.attention."
+VALID_LOSS = "valid_loss"
 Parts = dict[str | None, float | None]
 """Values of one score of one run by subset; None: the whole split."""
 Overrides = Mapping[str, Any]
@@ -207,19 +209,71 @@ class Runs:
     def named_arms(self, sweeps: Sequence[str], corpus: str, family: str, beside: Path = Path()) -> tuple[ArmRuns, ...]:
         """Return the arms of sweeps in one corpus and family, each once, in the order in which they are listed.
 
+        An arm that several sweeps have has the runs of all.
+
         Raises:
             InputError: see `spec` and `of`; or the sweeps are of different protocols, whose runs are not compared.
         """
-        arms: dict[str, ArmRuns] = {}
+        arms: dict[str, list[ArmRuns]] = {}
         protocols: set[frozenset[int]] = set()
         for name in sweeps:
             listed = matching(self.arms(self.spec(name, beside)), {"data.name": corpus, "model.family": family})
-            arms |= {arm.key: arm for arm in listed}
+            for arm in listed:
+                experiment = arm.runs[0].cell.experiment
+                arms.setdefault(trained(experiment) if experiment else arm.key, []).append(arm)
             if listed:
                 protocols.add(frozenset(arm.fields["protocol"] for arm in listed))
         if len(protocols) > 1:
             raise InputError("with_sweeps: expected sweeps of one protocol, got several. Ask of each on its own.")
-        return tuple(arms.values())
+        return tuple(whole for same in arms.values() for whole in self._joined(same))
+
+    def _joined(self, arms: Sequence[ArmRuns]) -> list[ArmRuns]:
+        """Return arms that were trained alike as one, with a run for each seed.
+
+        Arms that differ in the choice of the tested update count as one for runs that were tested at their last update.
+        The arm is named after the one that is always tested there. Runs that were tested earlier stay apart.
+        """
+        if len(arms) == 1:
+            return list(arms)
+        arms = sorted(arms, key=lambda arm: arm.fields["training.select"] != "last")
+        keys = {arm.key for arm in arms}
+        joined: dict[Any, DeclaredRun] = {}
+        early: list[DeclaredRun] = []
+        for arm in arms:
+            for run in arm.runs:
+                if len(keys) == 1 or arm.fields["training.select"] == "last" or self.tested_last(run):
+                    joined.setdefault(run.seed, run)
+                else:
+                    early.append(run)
+        whole = replace(arms[0], runs=[joined[seed] for seed in sorted(joined)])
+        replaced = {run.seed for run in whole.runs}
+        rest = [run for run in early if run.seed not in replaced]
+        return [whole, replace(arms[-1], runs=rest)] if rest else [whole]
+
+    def tested(self, identity: str) -> int | None:
+        """Return the update whose weights were tested; None without one."""
+        if self.store.published:
+            step: int | None = self.store.facts[identity]["selected_step"]
+            return step
+        selection = self.store.record(identity).selection
+        return selection.step if selection else None
+
+    def updates(self, parts: Sequence[tuple[float, Arm]]) -> dict[int, int]:
+        """Return the updates at which the runs of weighted arms were tested, in order, with their numbers of runs."""
+        counts = Counter(self.tested(identity) for _, arm in parts for identity in arm.runs)
+        return {update: counts[update] for update in sorted(update for update in counts if update is not None)}
+
+    def last_loss(self, arm: Arm) -> Arm:
+        """Return the smoothed loss per token on validation at the last update of published runs, by place."""
+        curves = self.store.curves
+        losses = curves[curves["name"].eq(VALID_LOSS) & curves["id"].isin(arm.runs)].sort_values("step")
+        last = losses.groupby("id")["value"].last()
+        return replace(arm, values={place: float(last[identity]) for place, identity in enumerate(arm.runs)})
+
+    def tested_last(self, run: DeclaredRun) -> bool:
+        """Return True if a run was tested at its last update."""
+        experiment = run.cell.experiment
+        return run.state in SCORED and experiment is not None and self.tested(run.id) == experiment.training.steps
 
     def values(self, arm: ArmRuns, measure: Measure) -> Arm:
         """Return the values of one arm by seed; no values where a run has null for it.

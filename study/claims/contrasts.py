@@ -56,7 +56,7 @@ class Weighted:
 
     Attributes:
         parts: weights and arms; of a correlation without weights.
-        declared: runs of an arm; arms of a correlation; draws of the corpus; processes.
+        declared: runs of an arm; arms of a correlation; draws of the corpus.
         scores: arms whose means are scores; those with a weight below 0 are compared with.
         notes: notes on the choice of arms.
         pairs: both scores by seed, for every arm that takes part in a correlation.
@@ -247,11 +247,8 @@ def name_of(contrast: Contrast, measure: Measure, words: bool = True) -> str:
         return contrast.name
     arm, base, minus = contrast.arm, contrast.baseline, contrast.minus
     sides = [_side(side, opposite, words) for side, opposite in ((arm, base), (base, arm)) if side]
-    name = (" ÷ " if contrast.statistic == "ratio" else " − ").join(sides)
+    name = " − ".join(sides)
     match contrast.statistic:
-        case "ratio":
-            shared = {field: value for field, value in arm.items() if base.get(field) == value}
-            return f"{name}, {_side(shared, {}, words)}" if shared else name
         case "interaction" if isinstance(minus, Pair):
             return f"({name}) − ({_side(minus.arm, arm, words)})"
         case "band":

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from study.analysis.measures import Measure
 from study.analysis.runs import ArmRuns, Runs
-from study.claims import costs
-from study.claims.contrasts import QuestionArms, weigh
+from study.claims.contrasts import QuestionArms, Weighted, weigh
 from study.claims.schema import Claim, ClaimFile, Contrast, NamedMargin, Overrides, Question, margin_of
 from study.claims.sentences import SentenceNoises
 from study.claims.verdicts import Answer, Comparison, Finding, conclude, findings
@@ -35,21 +33,20 @@ def evaluate(
         InputError: a claim that is not there, one that names what no sweep has, or a record that can't be used.
     """
     margins: dict[str, NamedMargin] = {}
-    names: set[str] = set()
     for file in files:
         margins |= file.margins
-        names = names.union(*(claim.names for claim in file.claims))
-    selected = set(wanted)
-    if unknown := selected - names:
-        raise InputError(f"claim: expected a number or name of a claim, got {min(unknown)}. `study claims` lists all.")
+    names = list(wanted)
+    for name in names:
+        if not any(claim.asked_as(name) for file in files for claim in file.claims):
+            raise InputError(f"claim: expected a number or name of a claim, got {name}. `study claims` lists all.")
     rows: list[Finding] = []
     for file in files:
-        evaluator = Evaluator(runs, margins, file.path, noises or SentenceNoises(runs.store))
+        evaluator = Evaluator(runs, margins, file, noises or SentenceNoises(runs.store))
         answers: list[Answer] = []
         for claim in file.claims:
-            if not selected or selected & claim.names:
+            if not names or any(map(claim.asked_as, names)):
                 answers += evaluator.answers(claim)
-        rows += findings(answers, whole_file=not selected)
+        rows += findings(answers, whole_file=not names)
     return rows
 
 
@@ -59,7 +56,7 @@ class Evaluator:
 
     runs: Runs
     margins: Mapping[str, NamedMargin]
-    path: Path
+    file: ClaimFile
     noises: SentenceNoises
 
     def answers(self, claim: Claim) -> list[Answer]:
@@ -71,12 +68,10 @@ class Evaluator:
         answers: list[Answer] = []
         for number, question in enumerate(claim.questions):
             try:
-                if question.benchmark:
-                    answers.append(costs.answer(claim, question, self.runs.folder))
                 for pair in question.asked:
                     answers.append(self.answer(claim, question, pair))
             except InputError as problem:
-                raise InputError(f"{self.path}: claim {claim.id}.questions.{number}: {problem}") from None
+                raise InputError(f"{self.file.path}: claim {claim.id}.questions.{number}: {problem}") from None
         return answers
 
     def answer(self, claim: Claim, question: Question, pair: str) -> Answer:
@@ -109,6 +104,8 @@ class Evaluator:
             weighted = weigh(contrast, question_arms)
             if question.design == "paired" and not weighted.pairable and all(arm.values for _, arm in weighted.parts):
                 raise InputError("design: expected the same seeds in all arms of a paired contrast, got others.")
+            if (question.checkpoint or self.file.checkpoint) == "same update":
+                self._check_updates(weighted)
             comparison = Comparison(
                 claim=claim,
                 question=question,
@@ -124,6 +121,15 @@ class Evaluator:
             comparisons.append(comparison)
         return comparisons
 
+    def _check_updates(self, weighted: Weighted) -> None:
+        """Refuse runs that were tested at different updates."""
+        updates = self.runs.updates(weighted.parts)
+        if len(updates) > 1:
+            raise InputError(
+                f"checkpoint: expected runs that were tested at the same update, got {', '.join(map(str, updates))}. "
+                "Train with `training.select: last`, or add `checkpoint: selected` to the question."
+            )
+
     def _arms(self, question: Question, corpus: str, family: str) -> tuple[ArmRuns, ...]:
         """Return the arms of the sweeps of a question in one corpus and family; check the fields that it names."""
         declared: list[Overrides] = [{"data.name": corpus, "model.family": family}, question.where]
@@ -132,8 +138,8 @@ class Evaluator:
         for overrides in declared:
             for name, value in overrides.items():
                 fields.check(name, value)
-        sweeps = [name for name in (question.sweep, *question.with_sweeps) if name]
-        arms = self.runs.named_arms(sweeps, corpus, family, self.path.parent)
+        sweeps = (question.sweep, *question.with_sweeps)
+        arms = self.runs.named_arms(sweeps, corpus, family, self.file.path.parent)
         if not arms:
             pair = f"{corpus}/{family}"
             raise InputError(f"asked: expected a corpus/family of sweep {question.sweep}, got {pair}.")

@@ -41,7 +41,7 @@ def multiverse(
         runs: sweeps and runs.
         noises: noise of the sentences.
     """
-    evaluator = Evaluator(runs, file.margins, file.path, noises)
+    evaluator = Evaluator(runs, file.margins, file, noises)
     for _, group in groupby(rows, key=lambda row: (id(row.question), row.corpus, row.family)):
         contrasts = list(group)
         if not contrasts[0].votes:

@@ -32,14 +32,13 @@ FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "difference": (BOTH, {"best_over", "select"}),
     "interaction": (BOTH | {"minus"}, set()),
     "band": (BOTH | {"within"}, set()),
-    "ratio": (BOTH, set()),
     "correlation": ({"between", "level"}, set()),
     "within": ({"arm", "of", "minus"}, set()),
     "costly": ({"arm", "minus"}, set()),
     "draws": (BOTH, set()),
 }
 """Statistic ↦ the fields that its contrasts need, and those that they may have."""
-BETTER = {"band": 1, "ratio": -1}
+BETTER = {"band": 1}
 """Statistic ↦ the direction that is better, if it is not that of the score."""
 
 
@@ -51,7 +50,7 @@ class Pair(Section):
 
 
 class Contrast(Section):
-    """Contrast of arms. `expect` is the predicted sign; by default the arm is better, or a ratio lower.
+    """Contrast of arms. `expect` is the predicted sign; by default the arm is better.
 
     `name` is made from the arms where it is left out. The statistics are these:
 
@@ -60,7 +59,6 @@ class Contrast(Section):
     band         width of the band of good learning rates, in doublings: arm − baseline. The band is the run of
                  neighbouring rates around a seed's best one whose loss is within `within` of it; a rate that diverged
                  is outside. Its width is log2(largest / smallest)
-    ratio        arm ÷ baseline: sites of a benchmark, by the fields of `costs.Site`
     correlation  Spearman's ρ of two metrics: between the means of arms, or within arms over seeds and averaged
     within       one metric of a run minus another (`minus`: a metric, several, whose mean is taken, or a number)
     costly       percentage of heads whose removal alone costs more than the margin, minus `minus`
@@ -132,7 +130,6 @@ class Question(Section):
     Attributes:
         sweep: name of a sweep in sweeps/, or a file beside the file of claims.
         with_sweeps: further sweeps whose arms a correlation is taken over.
-        benchmark: instead of a sweep: measured times, see `costs`.
         asked: pairs such as grammar/recurrent.
         part: which part of the claim, where it has several.
         type: type of this part; by default the claim's.
@@ -143,15 +140,16 @@ class Question(Section):
         where: fields that all arms share.
         combine: the claim holds if all contrasts do, or if any does.
         blind: `study sweep` shows no test score of the sweep.
+        checkpoint: the runs of a contrast have to be tested at the same update, or each at the one that validation
+            selected; by default as the file says.
         no_vote: why the answer is printed and does not count for the claim.
         post_hoc: why this was asked when its answer could be known.
         contrasts: the comparisons that decide.
     """
 
-    sweep: str | None = None
+    sweep: str
     with_sweeps: tuple[str, ...] = ()
-    benchmark: Literal["cost"] | None = None
-    asked: tuple[Annotated[str, Field(pattern="^[^/]+/[^/]+$")], ...] = ()
+    asked: Annotated[tuple[Annotated[str, Field(pattern="^[^/]+/[^/]+$")], ...], Field(min_length=1)]
     part: str = ""
     type: Kind = "superiority"
     metric: str = "test/exact"
@@ -161,6 +159,7 @@ class Question(Section):
     where: Overrides = {}
     combine: Literal["all", "any"] = "all"
     blind: bool = False
+    checkpoint: Literal["same update", "selected"] | None = None
     no_vote: str = ""
     post_hoc: str = ""
     contrasts: Annotated[tuple[Contrast, ...], Field(min_length=1)]
@@ -172,12 +171,6 @@ class Question(Section):
 
     @model_validator(mode="after")
     def _whole(self) -> Self:
-        of_runs = self.sweep and self.asked and "ratio" not in self.statistics
-        of_times = self.statistics == {"ratio"} and isinstance(self.margin, float) and self.margin > 1
-        if self.benchmark and (self.sweep or self.asked or not of_times):
-            raise ValueError("benchmark: expected statistic ratio, and a margin above 1, without sweep and asked")
-        if not (self.benchmark or of_runs):
-            raise ValueError("expected sweep, and asked, such as grammar/recurrent, with another statistic than ratio")
         if self.second and not isinstance(self.margin, str) and self.margin is not None:
             raise ValueError("margin: expected one such as 0.5 bleu with second, got a number. Correct the margin")
         if "costly" in self.statistics and (self.margin is None or self.statistics != {"costly"}):
@@ -251,6 +244,10 @@ class Claim(Section):
         """Id and slug."""
         return {str(self.id), self.slug}
 
+    def asked_as(self, name: str) -> bool:
+        """Return True if the claim goes by this name: its id, its slug, or the number that several ids begin with."""
+        return name in self.names or (name.isdigit() and str(self.id)[:-1] == name and str(self.id)[-1:].isalpha())
+
 
 class NamedMargin(Section):
     """A margin with a name: its value in each corpus, family and score.
@@ -264,10 +261,15 @@ class NamedMargin(Section):
 
 
 class ClaimFile(Section):
-    """Content of a file of claims. Sweeps that are named by path lie beside it."""
+    """Content of a file of claims. Sweeps that are named by path lie beside it.
+
+    Attributes:
+        checkpoint: that of questions that name none.
+    """
 
     path: Path
     description: str = ""
+    checkpoint: Literal["same update", "selected"] = "same update"
     margins: dict[str, NamedMargin] = {}
     claims: tuple[Claim, ...]
 

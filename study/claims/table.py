@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from study.analysis import labels
 from study.analysis.comparison import MARKS
-from study.analysis.inference import ENDS, Test
+from study.analysis.inference import ENDS, Test, contrast
+from study.analysis.runs import Runs
 from study.analysis.tables import rounded
 from study.claims import verdicts
 from study.claims.verdicts import FAILS, HOLDS, NOT_RUN, OPEN, Finding, by_claim
@@ -27,16 +27,38 @@ HEADS = {
 OF_SUMMARY = ("corpus", "family", "part", "asked", "finding", "metric", "contrast", "words", "measure", "decimals",
               "margin", *ENDS[:3], "n")  # fmt: skip
 """Columns of the row that stands for a claim in the summary."""
-UNITS = {"band": "doublings", "ratio": "time, times the baseline's", "correlation": "rank correlation",
+OF_UPDATES = ("id", "corpus", "family", "part", "contrast", "verdict", "metric", *ENDS[:3])
+"""Columns of the table of runs that were tested at different updates."""
+UNITS = {"band": "doublings", "correlation": "rank correlation",
          "costly": "heads, %"}  # fmt: skip
 """Statistic ↦ the quantity of which the estimate is a difference, if that is not the score."""
-COUNTS = {"ratio": " processes", "correlation": " arms", "draws": " draws"}
+COUNTS = {"correlation": " arms", "draws": " draws"}
 """Statistic ↦ what its test counts, if that is not seeds."""
 
 
 def contrasts(rows: Iterable[Finding]) -> pd.DataFrame:
     """Return one row per contrast, with the numbers behind each verdict."""
     return rounded([numbers(row) | _runs(row) for row in rows])
+
+
+def tested_updates(rows: Iterable[Finding], runs: Runs) -> pd.DataFrame:
+    """Return one row per contrast whose runs were tested at different updates, with the loss of their last update.
+
+    `updates` has each update with its runs, such as `600: 1, 800: 9`. `last_…` is the same contrast of the smoothed
+    loss per token on validation at the last update, unadjusted; empty where it is no difference of arms.
+    """
+    lines = []
+    for row in rows:
+        updates = runs.updates(row.weighted.parts)
+        if len(updates) < 2:
+            continue
+        line = {name: value for name, value in numbers(row).items() if name in OF_UPDATES}
+        line["updates"] = ", ".join(f"{update}: {count}" for update, count in updates.items())
+        if row.contrast.statistic in ("difference", "interaction"):
+            last = contrast([(weight, runs.last_loss(arm)) for weight, arm in row.weighted.parts])
+            line |= {"last_difference": last.difference, "last_low": last.low, "last_high": last.high}
+        lines.append(line | _runs(row))
+    return rounded(lines)
 
 
 def summary(rows: Sequence[Finding]) -> pd.DataFrame:
@@ -118,15 +140,14 @@ def printed(facts: Mapping[str, Any]) -> dict[str, str]:
         facts: the row as `numbers` has it, or as it is read from the CSV.
     """
     digits = int(facts["decimals"])
-    signed = facts["metric"] != "time"
     shares = [facts.get(f"{name}_right") for name in ("both", "one", "none")]
     texts = {
         "asked": facts["asked"],
         "contrast": facts["words"],
         "measure": facts["measure"],
-        "estimate": labels.number(facts["difference"], digits, signed),
-        "interval": labels.interval(facts.get("low"), facts.get("high"), digits, signed),
-        "inner": labels.interval(facts.get("low90"), facts.get("high90"), digits, signed),
+        "estimate": labels.number(facts["difference"], digits, sign=True),
+        "interval": labels.interval(facts.get("low"), facts.get("high"), digits, sign=True),
+        "inner": labels.interval(facts.get("low90"), facts.get("high90"), digits, sign=True),
         "margin": labels.number(facts.get("margin"), digits),
         "turns": labels.number(facts.get("turns"), digits),
         "smallest": labels.number(facts.get("detectable"), digits),
@@ -163,12 +184,8 @@ def numbers(row: Finding) -> dict[str, Any]:
     """Return one line of the CSV. Empty: not known."""
     claim, question, statistic = row.claim, row.question, row.contrast.statistic
     test, margin, turns = row.test, row.margin, row.turns
-    if statistic == "ratio":  # a standard error of logarithms beside ratios would mislead
-        detectable, turns = (None if value is None else math.exp(value) for value in (test.detectable, turns))
-        test = replace(test.mapped(math.exp), se=None, detectable=detectable)
-        margin = math.exp(margin or 0.0)
     both_right, one_right, none_right = (row.noise and row.noise.shares) or (None, None, None)
-    two_decimals = statistic in ("band", "ratio", "correlation")
+    two_decimals = statistic in ("band", "correlation")
     second = row.second.test if row.second else Test("")
     return {
         "id": claim.id,
@@ -181,7 +198,7 @@ def numbers(row: Finding) -> dict[str, Any]:
         "no_vote": question.no_vote,
         "verdict": row.verdict,
         "decides": row.decides,
-        "metric": "time" if question.benchmark else question.metric,
+        "metric": question.metric,
         "contrast": row.name(words=False),
         "asked": asked_in(row),
         "words": row.name(),

@@ -83,7 +83,7 @@ class Comparison:
         corpus, family: where the question is asked.
         measure: the number that it reads of a run.
         weighted: the arms with their weights.
-        margin: the smallest difference of interest; of a ratio its logarithm, like the numbers of the test.
+        margin: the smallest difference of interest.
         effects: published effects that belong to the question, in BLEU and in units of its score.
         noise: of the sentences.
     """
@@ -131,12 +131,9 @@ class Judged(Comparison):
         """Note on a clear gain where the claim predicts no difference."""
         if self.question.type not in schema.NO_DIFFERENCE or self.word not in (CONTRADICTED, NOT_WORSE):
             return ""
-        if self.contrast.statistic == "ratio":
-            direction = schema.BETTER["ratio"]
-        elif self.contrast.statistic in ("difference", "draws") and self.test.significant:
-            direction = metrics.metric_of(self.measure.metric).direction
-        else:
+        if self.contrast.statistic not in ("difference", "draws") or not self.test.significant:
             return ""
+        direction = metrics.metric_of(self.measure.metric).direction
         return "the first arm is better" if direction * self.estimate > 0 else ""
 
     @property
@@ -159,12 +156,11 @@ class Judged(Comparison):
         """Seeds per arm that would show a difference of the margin, or that there is none, with power .80.
 
         The smallest n' with (t_level + t_power) √(v n / n' + w) ≤ margin, with v the variance of the estimate over
-        seeds and w over sentences; without a margin, the estimate. An equivalence has to exclude both ends, each with
-        power .90 if the arms are equal. None: not with 1,000 seeds.
+        seeds and w over sentences. An equivalence has to exclude both ends, each with power .90 if the arms are equal.
+        None: without a margin, not with 1,000 seeds, or the n seeds have this power.
         """
-        if self.test.se is None or self.weighted.pairs is not None:
+        if self.test.se is None or self.weighted.pairs is not None or self.margin is None:
             return None
-        target = abs(self.estimate) if self.margin is None else self.margin
         sentences = self.noise.variance if self.noise else 0.0
         seeds = max(0.0, self.test.se**2 - sentences) * self.weighted.n
         tail = LEVEL if self.question.type in schema.NO_DIFFERENCE else LEVEL / 2 / len(self.question.contrasts)
@@ -172,8 +168,8 @@ class Judged(Comparison):
         samples = 2 if self.test.method == "welch" else 1
         for n in range(FEWEST, MOST + 1):
             df = samples * (n - 1)
-            if (quantile(1 - tail, df) + quantile(power, df)) * math.sqrt(seeds / n + sentences) <= target:
-                return n
+            if (quantile(1 - tail, df) + quantile(power, df)) * math.sqrt(seeds / n + sentences) <= self.margin:
+                return n if n > self.weighted.n else None
         return None
 
 

@@ -8,10 +8,11 @@ for the words beside it.
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from study.analysis.tables import markdown
 from study.claims import schema
@@ -22,11 +23,13 @@ from study.files import write
 from study.folders import CHECKOUT
 from study.publish.paper import evidence, sweep_cells, table
 from study.store.manifest import Results
+from study.sweep.file import read_yaml
 from study.sweep.spec import load
 
 if TYPE_CHECKING:
     import pandas as pd
 
+ANSWERS = CHECKOUT / "docs" / "answers.yaml"
 NUMBERS = CHECKOUT / "docs" / "numbers.yaml"
 DOCUMENTS = ("README.md", "docs/getting-started.md", "docs/verdicts.md", "results/README.md")
 MARK = re.compile(
@@ -34,8 +37,8 @@ MARK = re.compile(
     re.DOTALL,
 )
 """Mark of a number or table; the root hash is written with the manifest."""
-MULTIVERSE = ("id", "corpus", "family", "part", "post_hoc", "verdict", "changes", "runs")
-"""Columns of the multiverse beside the verdicts under each change."""
+SOURCE = re.compile(r"([a-z]+)(\d{4})\w?")
+"""Citation key: name and year."""
 
 
 def update(results: Results, runs: pd.DataFrame) -> list[Path]:
@@ -47,7 +50,7 @@ def update(results: Results, runs: pd.DataFrame) -> list[Path]:
     if results.root.resolve().parent != CHECKOUT:
         return []
     blocks = {"quickstart": quickstart(results), "claims": claims(results), "published": published(results, runs)}
-    blocks |= tiers(results, runs)
+    blocks |= {"findings": findings_list(results), "answers": answers_table(results)} | tiers(results, runs)
     paths = [CHECKOUT / name for name in DOCUMENTS]
     for name, path in zip(DOCUMENTS, paths, strict=True):
         write(path, filled(path.read_text(encoding="utf-8"), blocks, results, name))
@@ -103,6 +106,29 @@ def value(results: Results, name: str, near: str = "", document: str = "README.m
     """
     import pandas as pd
 
+    entry, values = numbers_of(results, name, document)
+    try:
+        number = str(entry["show"].format(**values)).replace("-", "−")
+    except KeyError:
+        expected = f"expected one row of {entry['table']}.csv, got {values['rows']}. Correct the row."
+        raise InputError(f"docs/numbers.yaml: {name}: {expected}") from None
+    for word, rule in entry["words"].items():
+        if word not in near or pd.DataFrame([values]).query(rule, engine="python").empty:
+            raise InputError(
+                f'{document}: "{word}": expected these words beside {number}, and {rule} in {entry["table"]}.csv. '
+                "Correct the sentence, and docs/numbers.yaml."
+            )
+    return number
+
+
+def numbers_of(results: Results, name: str, document: str = "README.md") -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return an entry of `docs/numbers.yaml`, and the numbers of its row.
+
+    Raises:
+        InputError: there is no such entry.
+    """
+    import pandas as pd
+
     key, *arguments = name.split()
     if key not in entries():
         raise InputError(f"{document}: <!-- {name} -->: expected an entry of docs/numbers.yaml. Add one.")
@@ -116,19 +142,94 @@ def value(results: Results, name: str, near: str = "", document: str = "README.m
         if entry["plus"]:
             for column in values.keys() & {"difference", "low", "high"}:
                 values[column] += entry["plus"]
-    try:
-        number = str(entry["show"].format(**values)).replace("-", "−")
-    except KeyError:
-        raise InputError(
-            f"docs/numbers.yaml: {key}: expected one row of {stem}.csv, got {len(rows)}. Correct the row."
-        ) from None
-    for word, rule in entry["words"].items():
-        if word not in near or pd.DataFrame([values]).query(rule, engine="python").empty:
-            raise InputError(
-                f'{document}: "{word}": expected these words beside {number}, and {rule} in {stem}.csv. '
-                "Correct the sentence, and docs/numbers.yaml."
+    return entry | {"table": stem}, values
+
+
+class Finding(NamedTuple):
+    """A finding in words, with its numbers, and a link: what it says, a table, and a page of the site."""
+
+    title: str
+    text: str
+    more: Mapping[str, str]
+
+
+class QuestionAnswer(NamedTuple):
+    """A question, its answer, the number behind it, and the claim that asks it with its verdict."""
+
+    question: str
+    answer: str
+    unit: str
+    number: str
+    ends: tuple[float, float, float]
+    claim: str
+    verdict: str
+    by: str
+
+
+def answerable(results: Results) -> bool:
+    """Return True if the tables are there from which findings and answers are made."""
+    names = ("gains", "scales", "contrasts", "summary", "agreement-asymptotes-bleu")
+    return ANSWERS.is_file() and all((results.root / "tables" / f"{name}.csv").is_file() for name in names)
+
+
+def findings(results: Results) -> list[Finding]:
+    """Return the findings of `docs/answers.yaml` with their numbers.
+
+    Raises:
+        InputError: there is no such number, or a word contradicts it.
+    """
+    texts = []
+    for entry in read_yaml(ANSWERS)["findings"]:
+        near = f"{entry['title']} {entry['text']}"
+        keys = re.findall(r"{([\w-]+)}", entry["text"])
+        values = {key: value(results, key, near, ANSWERS.name) for key in keys}
+        texts.append(Finding(entry["title"], entry["text"].format(**values), entry["more"]))
+    return texts
+
+
+def answers(results: Results) -> list[QuestionAnswer]:
+    """Return the answers of `docs/answers.yaml` with their numbers and verdicts.
+
+    Raises:
+        InputError: there is no such number or claim, or an answer contradicts its number.
+    """
+    rows = []
+    for entry in read_yaml(ANSWERS)["answers"]:
+        _, values = numbers_of(results, entry["number"], ANSWERS.name)
+        ends = (values["difference"], values["low"], values["high"])
+        rows.append(
+            QuestionAnswer(
+                question=entry["question"],
+                answer=entry["answer"],
+                unit=entry["unit"],
+                number=value(results, entry["number"], entry["answer"], ANSWERS.name),
+                ends=ends,
+                claim=entry["claim"],
+                verdict=value(results, f"word {entry['claim']}"),
+                by=entry["by"],
             )
-    return number
+        )
+    return rows
+
+
+def findings_list(results: Results) -> str:
+    """Return the findings as a numbered list of Markdown."""
+    lines = []
+    for place, finding in enumerate(findings(results), 1):
+        link = f"[{finding.more['words']}](results/tables/{finding.more['table']}.md)"
+        lines.append(
+            textwrap.fill(f"{place}. **{finding.title}** {finding.text} ({link})", 118, subsequent_indent="   ")
+        )
+    return "\n".join(lines)
+
+
+def answers_table(results: Results) -> str:
+    """Return the answers as a table of Markdown."""
+    lines = ["| question | answer | number | claimed by |", "| --- | --- | --- | --- |"]
+    for row in answers(results):
+        claim = f"[{row.claim}: {row.verdict}](docs/verdicts.md#claim-{row.claim})"
+        lines.append(f"| {row.question} | **{row.answer}** | {row.unit} {row.number}<br>{claim} | {row.by} |")
+    return "\n".join(lines)
 
 
 def quickstart(results: Results) -> str:
@@ -195,21 +296,13 @@ def _hours(runs: pd.DataFrame, digits: int) -> str:
 
 
 def claims(results: Results) -> str:
-    """Return the list of claims, a section with a table for each, and the verdicts under other rules."""
+    """Return a table of the claims: each with its source, its verdict and the row that decides it."""
     from jinja2 import Environment, FileSystemLoader
 
-    contrasts: dict[str, list[dict[str, Any]]] = {}
-    for row in table(results, "contrasts"):
-        if row["decides"] == "True":
-            contrasts.setdefault(row["id"], []).append(dict(row, cells=evidence(row)))
     sections = []
     for claim, summary in zip(schema.read(schema.HERE).claims, table(results, "summary"), strict=True):
-        sweeps = [name for name in dict.fromkeys(q.sweep for q in claim.questions) if name in results.manifests]
-        section = {"claim": claim, "summary": summary, "contrasts": contrasts.get(summary["id"], []), "sweeps": sweeps}
-        sections.append(section)
-    multiverse = table(results, "multiverse")
-    changes = [name for name in multiverse[0] if name not in MULTIVERSE]
+        sources = ", ".join(SOURCE.sub(lambda key: f"{key[1].capitalize()} {key[2]}", key) for key in claim.source)
+        row = {"cells": evidence(summary)}
+        sections.append({"claim": claim, "summary": summary, "row": row, "sources": sources})
     environment = Environment(loader=FileSystemLoader(Path(__file__).with_name("templates")), trim_blocks=True)
-    template = environment.get_template("verdicts.md.j2")
-    page = template.render(sections=sections, multiverse=multiverse, changes=changes)
-    return re.sub(r"\n{3,}", "\n\n", page)
+    return environment.get_template("verdicts.md.j2").render(sections=sections)

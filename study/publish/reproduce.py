@@ -56,7 +56,7 @@ class Inputs:
 
 def tables(inputs: Inputs) -> list[Path]:
     """Write the comparison of every published sweep, the verdicts, and the rank correlations of pairs of sweeps."""
-    from study.analysis import agreement
+    from study.analysis import agreement, costs, scales
 
     results, runs = inputs.results, inputs.runs
     folder = results.root / "tables"
@@ -64,12 +64,17 @@ def tables(inputs: Inputs) -> list[Path]:
     for name, pair in agreement.PAIRS.items():
         if results.manifests.keys() >= set(pair):
             formatted |= agreement.compare(runs, name)
+    further = {"scales": scales.rates_table(runs), "shares": scales.shares_table(runs), "gains": agreement.gains(runs)}
+    if measured := costs.compare(results.root):
+        further["costs"] = measured
+    formatted |= {name: comparison for name, comparison in further.items() if comparison.rows}
     paths = []
     for name, comparison in formatted.items():
         paths += comparison.write(folder, name)
     frames = {
         "contrasts": table.contrasts(inputs.verdicts),
         "summary": table.summary(inputs.verdicts),
+        "tested_updates": table.tested_updates(inputs.verdicts, runs),
         "multiverse": table.multiverse(multiverse(inputs.verdicts, schema.read(schema.HERE), runs, inputs.noises)),
     }
     foretold = predictions.read()

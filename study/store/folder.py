@@ -41,7 +41,7 @@ SCORES, CURVES, MAPS, SENTENCES, ARMS = "scores", "curves", "maps", "sentences",
 """Tables of a published folder beside that of the runs: folders of parts. `sentences` has such a folder a corpus."""
 REPEATED = ("id", "split", "metric", "subset", "signature", "hypotheses_sha256")
 """Columns whose values are kept once in memory."""
-CORE = ("id", "corpus", "status", "sha256")
+CORE = ("id", "corpus", "status", "sha256", "selected_step")
 """Columns of the table of runs that are read to find a run."""
 SCORE = ("id", "split", "metric", "subset", "value", "n")
 """Columns of the table of scores that are read for all runs."""
@@ -128,7 +128,7 @@ class Store:
 
     @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:
-        """Id ↦ corpus, status and sha256 of every published run. Reads few columns, without pandas.
+        """Id ↦ corpus, status, sha256 and tested update of every published run. Reads few columns, without pandas.
 
         Raises:
             InputError: the table cannot be read.

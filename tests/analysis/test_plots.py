@@ -85,7 +85,7 @@ def test_figures_without_records_are_left_out(scales, tmp_path):
     Case(scales.sweeps.parent, "bottleneck", "  model.memory: {values: [states, final]}\n")
     assert drawn(scales, tmp_path / "out", "lengths", "pruning") == {"lengths": [], "pruning": []}
     assert not (tmp_path / "out").exists()
-    with pytest.raises(InputError, match=r"expected scale, lengths, .*, got haeds"):
+    with pytest.raises(InputError, match=r"expected hero, scale, lengths, .*, got haeds"):
         drawn(scales, tmp_path / "out", "haeds")
 
 

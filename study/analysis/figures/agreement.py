@@ -1,7 +1,8 @@
-"""Figure of the effects of the same arms in two sweeps: an arm is a line from its first effect to its second one."""
+"""Figure of the effects of the same arms in two sweeps: one effect against the other, and the line of equal effects."""
 
 from __future__ import annotations
 
+import textwrap
 from typing import TYPE_CHECKING
 
 from study.analysis import agreement
@@ -17,11 +18,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-LINEAR = 0.25
-"""Axes are linear within so many units of the score, and logarithmic beyond."""
-TICKS = (-10.0, -1.0, 0.0, 1.0, 10.0)
-LINE, HEAD = 0.14, 0.62
-"""Inches of an arm, and of a panel's title and axis."""
+NAMED, WRAPPED = 5, 24
+"""Arms of a panel that have their names beside them, and letters of a line of a name."""
+NEAR = 0.6
+"""Share of the arms, those with the smallest effects, that the second panel shows."""
+LOOKS = {"recurrent": ("o", "C0"), "transformer": ("s", "C1"), "decoder_only": ("^", "C2")}
+"""Family ↦ marker and colour."""
 EFFECT = ["effect", "low", "high"]
 COLUMNS = ["family", "arm", "data", "second_data", "metric", "second_metric", "seeds", *EFFECT,
            *(f"second_{name}" for name in EFFECT), "rho", "rho_low", "rho_high", "ceiling"]  # fmt: skip
@@ -63,45 +65,71 @@ def _points(runs: Runs, *pair: Spec) -> pd.DataFrame:
 
 @style.styled()
 def draw(table: pd.DataFrame) -> Figure:
-    """Draw a row of panels for each pair of sweeps, and in it a panel for each family."""
+    """Draw two scatters for each pair of sweeps: all arms, and those with small effects."""
     pairs = [pair for _, pair in table.groupby(["data", "second_data"], sort=False)]
-    families = list(dict.fromkeys(table["family"][table["arm"] != ""]))
-    heights = [HEAD + LINE * pair["family"][pair["arm"] != ""].value_counts().max() for pair in pairs]
-    size = (style.PAGE, sum(heights) + 0.3)
-    figure, grid = style.subplots(len(pairs), len(families), size, height_ratios=heights, squeeze=False)
+    figure, grid = style.subplots(len(pairs), 2, (style.PAGE, 3.3 * len(pairs) + 0.35), squeeze=False)
     notes = []
     for row, pair in zip(grid, pairs, strict=True):
-        first, rhos = pair.iloc[0], pair[pair["arm"] == ""].set_index("family")
-        sides = f"○ {first['data']}, ● {first['second_data']}"
-        order = {family: _order(rho) for family, rho in rhos.iterrows()}
+        first = pair.iloc[0]
+        arms, rhos = pair[pair["arm"] != ""], pair[pair["arm"] == ""].set_index("family")
+        small = arms[arms["effect"].abs() <= arms["effect"].abs().quantile(NEAR)]
+        for axes, rows, words in ((row[0], arms, "all arms"), (row[1], small, "arms with small effects")):
+            _scatter(axes, rows)
+            axes.set_title(words, loc="left")
+            axes.set_xlabel(f"effect on {first['data']} (more is worse)")
+        row[0].set_ylabel(f"effect on {first['second_data']}")
         scores = " and ".join(dict.fromkeys(title(first[name]) for name in ("metric", "second_metric")))
-        notes.append(f"{sides}: {scores}, {first['seeds']} seeds, {order.get('', 'too few arms for ρ')}.")
-        for axes, family in zip(row, families, strict=True):
-            _panel(axes, pair[(pair["family"] == family) & (pair["arm"] != "")].sort_values("effect", ascending=False))
-            axes.set_title(f"{family}: {sides}\n{order.get(family, '')}", loc="right", fontsize=style.SMALL)
-            axes.set_xlabel("effect: arm − base arm of its family", loc="right")
-    panels.key(figure, " ".join([*notes, "Grey: 95% intervals by Welch's test, that of ○ below."]))
+        order = _order(rhos.iloc[0]) if "" in rhos.index[:1] else "too few arms for ρ"
+        notes.append(f"{first['data']} and {first['second_data']}: {scores}, {first['seeds']} seeds, {order}.")
+    lines = "Dashed: equal effects. Solid: least squares through the base arm, with its slope. Grey: 95% intervals."
+    panels.key(figure, " ".join([*notes, "Effect: arm − base arm of its family.", lines]))
     return figure
 
 
-def _order(found: pd.Series) -> str:
+def _order(rho: pd.Series) -> str:
     """Return a rank correlation in words."""
-    ends = interval(found["rho_low"], found["rho_high"], 2, False)
-    return f"ρ = {number(found['rho'], 2)} {ends}, ceiling {number(found['ceiling'], 2)}"
+    ends = interval(rho["rho_low"], rho["rho_high"], 2, False)
+    return f"ρ = {number(rho['rho'], 2)} {ends}, ceiling {number(rho['ceiling'], 2)}"
 
 
-def _panel(axes: Axes, rows: pd.DataFrame) -> None:
-    places = range(len(rows))
+def _scatter(axes: Axes, rows: pd.DataFrame) -> None:
+    """Draw the effects of arms in one sweep against those in the other, on linear axes."""
+    x, y = rows["effect"].astype(float), rows["second_effect"].astype(float)
+    axes.axhline(0, color=panels.INK, linewidth=0.6, zorder=1)
     axes.axvline(0, color=panels.INK, linewidth=0.6, zorder=1)
-    axes.hlines(places, rows["effect"], rows["second_effect"], color="C0", linewidth=0.9, zorder=2)
-    for side, aside, fill in (("", -0.2, "white"), ("second_", 0.2, "C0")):
-        beside = [place + aside for place in places]
-        axes.hlines(beside, rows[f"{side}low"], rows[f"{side}high"], color=style.GREY, linewidth=0.8, zorder=2)
-        axes.plot(rows[f"{side}effect"], places, "o", color="C0", markerfacecolor=fill, markersize=3.6, zorder=3)
-    axes.set_yticks(places, list(map(arm_words, rows["arm"])), fontsize=6.5)
-    axes.set_ylim(-0.6, len(rows) - 0.4)
-    axes.set_xscale("symlog", linthresh=LINEAR, linscale=2)
-    axes.set_xticks(TICKS, [f"{tick:g}".replace("-", "−") for tick in TICKS])
-    axes.set_xticks([], minor=True)
-    axes.autoscale(axis="x")
-    axes.grid(False, axis="y")
+    axes.hlines(y, rows["low"], rows["high"], color=style.GREY, linewidth=0.6, alpha=0.6, zorder=2)
+    axes.vlines(x, rows["second_low"], rows["second_high"], color=style.GREY, linewidth=0.6, alpha=0.6, zorder=2)
+    for family, (marker, colour) in LOOKS.items():
+        of_family = rows[rows["family"] == family]
+        if len(of_family):
+            axes.plot(of_family["effect"], of_family["second_effect"], marker, color=colour, markersize=4, label=family)
+    low, high = min(0.0, x.min()), max(0.0, x.max())
+    room = 0.08 * (high - low)
+    ends = (low - room, high + room)
+    slope = float((x * y).sum() / (x * x).sum())
+    axes.set_xlim(ends)
+    limits = axes.get_ylim()
+    axes.plot(ends, ends, "--", color=style.GREY, linewidth=0.8, zorder=1)
+    axes.plot(ends, [slope * end for end in ends], color=panels.INK, linewidth=0.9, zorder=1)
+    axes.set_ylim(limits)
+    axes.set_title(f"slope {number(slope, 1)}", loc="right", fontsize=style.SMALL)
+    axes.legend(frameon=False, loc="best", handletextpad=0.2)
+    _name(axes, rows)
+
+
+def _name(axes: Axes, rows: pd.DataFrame) -> None:
+    """Write the names of the arms with the largest effects beside them, those left out whose names would overlap."""
+    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
+    taken: list[tuple[float, float]] = []
+    for index in rows["second_effect"].abs().sort_values(ascending=False).index:
+        row = rows.loc[index]
+        place = float(row["effect"]), float(row["second_effect"])
+        spot = (place[0] - left) / (right - left), (place[1] - bottom) / (top - bottom)
+        overlaps = any(abs(spot[0] - x) < 0.5 and abs(spot[1] - y) < 0.085 for x, y in taken)
+        if overlaps or len(taken) == NAMED:
+            continue
+        taken.append(spot)
+        aside, align = (-5, "right") if spot[0] > 0.5 else (5, "left")
+        name = textwrap.fill(arm_words(row["arm"]), WRAPPED)
+        text = axes.annotate(name, place, (aside, 3), textcoords="offset points", fontsize=6.5, ha=align)
+        text.set_linespacing(0.9)

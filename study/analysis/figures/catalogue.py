@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from study.analysis import scales
 from study.analysis.agreement import PAIRS
-from study.analysis.figures import agreement, multiples, style
+from study.analysis.figures import agreement, hero, multiples, style
 from study.analysis.runs import MADE, Runs
 from study.errors import InputError
 
@@ -26,6 +27,7 @@ class NamedFigure(NamedTuple):
 
 
 FIGURES = {
+    "hero": NamedFigure(("scale_parts", "inverse_scale", "learned_scale", *scales.SWEEPS), hero.points, hero.draw),
     "scale": NamedFigure(("scale_parts", "inverse_scale", "learned_scale"), multiples.scale_points, multiples.scale),
     "lengths": NamedFigure(("bottleneck",), multiples.lengths_points, multiples.lengths),
     "pruning": NamedFigure(("pruning",), multiples.pruning_points, multiples.pruning),

@@ -32,9 +32,11 @@ from study.config.sites import READS
 from study.corpora import Pair
 from study.errors import InputError
 from study.folders import CHECKOUT
+from study.publish.pages import answerable, answers, findings
 from study.publish.paper import evidence, numbers
 from study.scores import metrics
 from study.store.folder import ATTENTION, VALIDATIONS, sha256
+from study.store.manifest import Results
 from study.store.rows import arm_of
 from study.sweep.spec import Spec, load
 
@@ -43,13 +45,8 @@ SENTENCES = 100
 MAPS = "maps.json"
 """File beside a record with maps of several sentences, by site, layer and head."""
 ASSETS = Path(__file__).parent / "assets"
-FIGURES = {
-    "claim-1": "lengths", "claim-4": "scale", "claim-14": "pruning",
-    "agreement-transfer": "transfer", "agreement-longer": "longer",
-}  # fmt: skip
-"""Source of an answer in README.md ↦ the figure that shows it. Without one, its sweep is drawn."""
-ANSWERS = re.compile(r"(?:[^\n]+\n)+\n\| question \| answer \|.*\n(?:\|.*\n)+")
-"""The table of questions in README.md, and the paragraph before it."""
+HERO = "figures/hero.svg"
+"""The picture of the first page."""
 CURVES = ["valid_bleu", "valid_loss", "train_loss"]
 OF_A_RUN = ("error", "selection", "wandb")
 """Parts of a record that the page of a run shows, beside the fields of the table of runs."""
@@ -258,24 +255,23 @@ def pages(content: Content) -> Iterator[tuple[str, bytes]]:
     yield _chunk("claims", verdicts)
     guide = CHECKOUT / "docs" / "statistics.md"
     yield _chunk("guide", html(files.read_text(guide)) if guide.is_file() else "")
-    figures: dict[str, str] = {}
-    answers = None
-    if content.published:
-        for source, figure in FIGURES.items():
-            path = content.folder / "figures" / f"{figure}.svg"
-            if path.is_file():
-                figures[source] = f"figures/{figure}.svg"
-                yield figures[source], files.read(path, below=content.folder)
-        readme = content.folder.parent / "README.md"
-        answers = ANSWERS.search(files.read_text(readme)) if readme.is_file() else None
     summaries = {row["id"]: row for row in verdicts["summary"]}
-    first_page = {
+    first_page: dict[str, Any] = {
         "published": content.published,
-        "figures": figures,
         "claims": [c | {"summary": summaries[c["id"]]} for c in content.claims() if c["id"] in summaries],
-        "answers": html(re.sub(r"<!--.*?-->", "", answers[0])) if answers else "",
+        "findings": [],
+        "answers": [],
+        "hero": "",
         "sweeps": [{key: sweep[key] for key in ("name", "about", "arms")} for sweep in sweeps],
     }
+    results = Results(content.folder)
+    if content.published and answerable(results):
+        first_page["findings"] = [finding._asdict() for finding in findings(results)]
+        first_page["answers"] = [answer._asdict() for answer in answers(results)]
+    picture = content.folder / HERO
+    if content.published and picture.is_file():
+        first_page["hero"] = HERO
+        yield HERO, files.read(picture, below=content.folder)
     yield _chunk("site", first_page)
     for name in ("site.css", "site.js", "index.html"):
         yield name, (ASSETS / name).read_bytes()

@@ -170,9 +170,9 @@ const site = (() => {
   const axis = (marks) => e("div", { class: "axis", "aria-hidden": "true" }, marks.map(([place, text]) => e("span", { style: { left: percent(place) } }, text)));
   const MARGINS = [-20, -5, -1, 0, 1, 5, 20].map((value) => [margins(value), told(value, 0, true)]);
   const forest = (row, kind) => {
-    const ends = ["low", "high", "low90", "high90", "difference"].map((name) => row[name]), log = row.metric === "time";
+    const ends = ["low", "high", "low90", "high90", "difference"].map((name) => row[name]);
     if (!row.margin || row.low === undefined) return e("div", { class: "strip" }, e("span", { class: "none" }, row.margin ? "no interval" : "no margin"));
-    const [low, high, low90, high90, estimate] = ends.map((end) => (end === undefined ? undefined : margins(log ? Math.log(end) / Math.log(row.margin) : end / row.margin)));
+    const [low, high, low90, high90, estimate] = ends.map((end) => (end === undefined ? undefined : margins(end / row.margin)));
     const line = (from, to, name) => (from === undefined ? null : e("i", { class: name, style: { left: percent(Math.min(from, to)), width: percent(Math.abs(to - from)) } }));
     return e("div", { class: `strip forest ${KINDS[kind] || "open"}`, "aria-hidden": "true" },
       e("i", { class: "band", style: { left: percent(margins(-1)), right: percent(margins(-1)) } }), e("i", { class: "zero", style: { left: "50%" } }),
@@ -212,49 +212,46 @@ const site = (() => {
       e("div", { class: "row" }, e("div", { class: "what" }, e("small", {}, sweep.title)), axis(ticks(low, low + span).map(([value, text]) => [(100 * (value - low)) / span, text])), e("div")));
   });
 
-  // First page: the questions with their answers and figures.
-  const drawnSweep = async (name) => {
-    const all = await load("runs"), sweep = await load(`sweep/${name}`);
-    return sweep ? [e("p", {}, link("sweep", name, sweep.about || name)), strips(sweep, all)] : [];
+  // First page: findings, answers as cards, the picture, verdicts and doors.
+  const card = (one) => {
+    const most = Math.max(...one.ends.map(Math.abs)) * 1.15 || 1, place = (value) => percent(50 + (50 * value) / most), [estimate, low, high] = one.ends;
+    return e("article", { class: "card" }, e("h3", {}, one.question), e("p", { class: "says" }, one.answer),
+      e("div", { class: `strip forest ${KINDS[one.verdict] || "open"}`, "aria-hidden": "true" }, e("i", { class: "zero", style: { left: "50%" } }),
+        e("i", { class: "ci", style: { left: place(low), width: percent((50 * (high - low)) / most) } }), e("i", { class: "point", style: { left: place(estimate) } })),
+      e("p", { class: "note" }, one.unit, " ", e("span", { class: "whole" }, one.number)), e("p", { class: "note" }, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
   };
-  const answers = (html, main) => {
-    const made = e("template");
-    made.innerHTML = html;
-    const rows = [...made.content.querySelectorAll("tbody tr")];
-    made.content.querySelector("table")?.remove();
-    return [...prose(made.innerHTML), ...rows.map((row) => {
-      const hrefs = row.innerHTML.match(/claim-\w+|agreement-\w+/g) || [], figure = hrefs.map((one) => main.figures[one]).find(Boolean);
-      const [question, answer, contrast, difference, claim] = [...row.cells].map((cell) => prose(cell.innerHTML));
-      const sweep = main.claims.find((one) => hrefs.includes(`claim-${one.id}`))?.sweeps[0];
-      const picture = figure ? e("img", { class: "paper", loading: "lazy", src: figure, alt: row.cells[0].textContent }) : null;
-      const drawing = !picture && sweep ? e("div", {}) : null;
-      if (drawing) drawnSweep(sweep).then((parts) => drawing.replaceChildren(...parts.flat().filter(Boolean)));
-      return e("section", { class: "answer" }, e("h2", {}, question), e("p", { class: "lead" }, e("strong", {}, answer)),
-        e("p", {}, e("em", {}, contrast), ": ", difference, claim ? [hrefs.some((one) => one.startsWith("claim-")) ? "; claim " : "; ", claim] : null, "."), e("figure", {}, picture, drawing));
-    })];
+  const verdictBar = (claims) => {
+    const counts = {};
+    claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
+    return e("p", {}, `${claims.length} claims of the literature and of folklore: `, Object.entries(counts).flatMap(([word, count], i) => [i ? ", " : "", e("a", { href: at("claims", undefined, { verdict: word }) }, mark(word, `${count} ${word}`))]), ".");
   };
   const home = async () => {
     const main = await load("site"), all = await load("runs"), seen = {};
     all.runs.forEach((run) => { seen[run.status] = (seen[run.status] || 0) + 1; });
-    const states = Object.entries(seen).map(([state, count]) => `${count} ${count === 1 ? "run" : "runs"} ${state}`).join(", ");
-    page("", e("h1", {}, main.published ? "Attention, ablated" : "Runs of one folder"),
-      e("p", { class: "lead" }, main.published ? "Which parts of attention does a neural translation model need? Small models differ in one part at a time." : "What has run, what it found, and what is still to come."),
-      e("p", {}, states ? `${states}.` : "There is no record yet."),
-      answers(main.answers, main),
+    const states = Object.entries(seen).map(([state, count]) => `${count.toLocaleString("en")} ${count === 1 ? "run" : "runs"} ${state}`).join(", ");
+    const door = (kind, text, why) => e("li", {}, e("a", { href: at(kind) }, text), `: ${why}`);
+    page("", e("h1", {}, main.published ? "Which parts of attention does a translation model need?" : "Runs of one folder"),
+      e("p", { class: "lead" }, main.published ? "We change one part at a time in small recurrent and transformer models, train each change on several seeds, and compare." : "What has run, what it found, and what is still to come."),
+      main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, e("strong", {}, one.title), ` ${one.text} `, e("a", { href: `#/${one.more.page}` }, one.more.words)))) : null,
+      main.answers.length ? [e("h2", {}, "Eight answers"), e("div", { class: "cards" }, main.answers.map(card)),
+        e("p", { class: "note" }, "Dot and line: difference of two arms and its 95% interval; the stroke is zero. NLL is a loss in nats per sentence. Text: generated German→English, or Multi30k.")] : null,
+      main.hero ? [e("h2", {}, "1/√d"), e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" })] : null,
       main.published ? null : sweepTable(main, all),
-      e("h2", {}, "Where next"), e("ul", { class: "plain" },
-        main.claims.length ? e("li", {}, e("a", { href: at("claims") }, `All ${main.claims.length} claims`), ": every claim with its verdict and the numbers that decide it.") : null,
-        e("li", {}, e("a", { href: at("runs") }, "All runs"), ": search and sort by any field of the configuration and by any score."),
-        e("li", {}, e("a", { href: at("sentences") }, "One sentence, two models"), ": translations and attention maps side by side.")));
+      e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null,
+      e("ul", { class: "plain" },
+        main.claims.length ? door("claims", "Check a number", "every claim with its verdict, its contrasts and their runs.") : null,
+        door("runs", "Find a run", `${states || "no record yet"}; search and sort by any field and score.`),
+        door("sentences", "Look inside", "translations and attention maps of two models side by side."),
+        main.published ? door("sweeps", "Run your own", "the sweep files behind these pages; make sweep SWEEP=sweeps/… trains them again.") : null));
   };
 
   // All claims, found by words and by verdict.
-  const claims = async () => {
+  const claims = async (_, query) => {
     const main = await load("site"), counts = {};
     main.claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
     const rows = (await load("claims")).contrasts, questions = (id) => rows.filter((row) => row.id === id && row.decides === "True" && KINDS[row.verdict] !== "none");
     const box = e("input", { type: "search", autocomplete: "off", placeholder: "scale, heads, fails …" }), count = e("span", { role: "status" });
-    const chips = Object.entries(counts).map(([word, number]) => e("button", { type: "button", class: `mark ${KINDS[word] || "open"}`, "aria-pressed": "false", "data-word": word }, `${word} ${number}`));
+    const chips = Object.entries(counts).map(([word, number]) => e("button", { type: "button", class: `mark ${KINDS[word] || "open"}`, "aria-pressed": String(query.verdict === word), "data-word": word }, `${word} ${number}`));
     const sections = main.claims.map((claim) => e("section", { class: "claim", "data-word": claim.summary.verdict },
       e("h3", {}, link("claim", claim.id, e("span", { class: "id" }, claim.id), " ", claim.statement), " ", mark(claim.summary.verdict, claim.summary.answer)),
       questions(claim.id).map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, voted(row)))));
@@ -264,6 +261,7 @@ const site = (() => {
       count.textContent = words.length || chosen.length ? `${sections.filter((section) => !section.hidden).length} of ${sections.length} claims` : "";
     };
     box.addEventListener("input", show);
+    show();
     chips.forEach((chip) => chip.addEventListener("click", () => { chip.setAttribute("aria-pressed", chip.getAttribute("aria-pressed") !== "true"); show(); }));
     page("Claims", e("h1", {}, "Claims"), main.claims.length ? [e("p", {}, "Each row is one question of a claim; the page of the claim has every contrast. ", HOW),
       e("form", { class: "find", role: "search", onsubmit: (event) => event.preventDefault() }, e("label", {}, "Find a claim ", box), " ", count, e("span", { class: "chips", role: "group", "aria-label": "Verdicts" }, chips)),

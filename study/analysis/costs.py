@@ -1,0 +1,129 @@
+"""Costs of attention: times of alternatives, measured side by side by `benchmarks/cost.py`, as a table.
+
+One process is what a seed is for a run: alternatives of one length take turns in it, so that their ratio is free of
+what differs between processes.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from study.analysis.inference import Arm, contrast
+from study.analysis.labels import interval, number
+from study.analysis.tables import Row, Table
+from study.schema import Section
+from study.store.folder import read_section
+from study.store.records import Provenance
+
+FILE = "cost.json"
+REACHES = {
+    "local_m": "local, monotonic, 4 words to either side",
+    "local_p": "local, predicted, 4 words to either side",
+    "hard": "hard",
+}
+"""Reach ↦ its words."""
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Site(Section):
+    """An alternative: one self-attention site over sentences of `slots` words."""
+
+    width: int = Field(description="Width of the states; maps and output included, K = V = width / heads.")
+    score: str = Field(description="As in a configuration, like the next two.")
+    heads: int = Field(description="How many share the width.")
+    reach: str = Field(description="global, hard, or local with a window of 4 on either side.")
+    slots: int = Field(description="Words of a sentence; a batch has `tokens` of them.")
+    training: bool = Field(description="Forward and backward; false: forward alone, as when translating.")
+
+    @property
+    def words(self) -> str:
+        """`4 heads, width 64`; `local, monotonic, additive`; `hard, dot product, in translation`."""
+        if self.reach == "global":
+            return f"{self.heads} heads, width {self.width}"
+        score = {"dot": "dot product"}.get(self.score, self.score)
+        return f"{REACHES[self.reach]}, {score}{'' if self.training else ', in translation'}"
+
+
+class Measured(Section):
+    """Measurements of one alternative."""
+
+    site: Site
+    milliseconds: list[Positive] = Field(description="Processor time of a batch; the median of a process's rounds.")
+    megabytes: Positive = Field(description="Largest sum of what was allocated, beyond parameters and inputs.")
+
+
+class Costs(Section):
+    """The file."""
+
+    schema_version: Literal[1] = Field(1, description="Version of this schema.")
+    provenance: Provenance
+    threads: int = Field(description="Threads of a process.")
+    rounds: int = Field(description="How often a process measured every site, in an order drawn anew.")
+    tokens: int = Field(description="Words of a batch, whatever the length of its sentences.")
+    measured: list[Measured]
+
+    @property
+    def machine(self) -> str:
+        """`AMD EPYC, 1 thread`."""
+        return f"{self.provenance.device}, {self.threads} {'thread' if self.threads == 1 else 'threads'}"
+
+    def of(self, site: Site) -> Measured | None:
+        """Return the measurements of an alternative; None without any."""
+        return next((measured for measured in self.measured if measured.site == site), None)
+
+
+def read(folder: Path) -> Costs | None:
+    """Return the measurements in a folder of results; None where there are none.
+
+    Raises:
+        InputError: the file is not one that `benchmarks/cost.py` wrote.
+    """
+    path = folder / "benchmarks" / FILE
+    if not path.exists():
+        return None
+    return read_section(Costs, path, "Write it again with `python benchmarks/cost.py --write`.")
+
+
+def compare(folder: Path) -> Table | None:
+    """Return the times and sizes of all alternatives as multiples of their baseline's; None where nothing was measured.
+
+    The baseline of several heads is one head of the same width; that of a reach is the global one. A time is the
+    geometric mean of the processes' ratios, with Student's 95% interval of their logarithms.
+
+    Raises:
+        InputError: see `read`.
+    """
+    costs = read(folder)
+    if costs is None:
+        return None
+    rows: dict[str, dict[str, str]] = {}
+    numbers: dict[str, dict[str, Any]] = {}
+    for measured in costs.measured:
+        site = measured.site
+        change = {"heads": 1} if site.reach == "global" else {"reach": "global"}
+        base = costs.of(site.model_copy(update=change))
+        if base is None or base is measured:
+            continue
+        ratios = [math.log(time / other) for time, other in zip(measured.milliseconds, base.milliseconds, strict=True)]
+        test = contrast([(1.0, Arm("times", dict(enumerate(ratios))))]).mapped(math.exp)
+        memory = measured.megabytes / base.megabytes
+        cells = rows.setdefault(site.words, {"arm": site.words})
+        cells[f"time {site.slots}"] = f"{number(test.difference, 2)} {interval(test.low, test.high, 2, sign=False)}"
+        cells[f"memory {site.slots}"] = number(memory, 2)
+        facts = numbers.setdefault(site.words, {"arm": site.words, "processes": len(ratios)})
+        ends = {"time": test.difference, "low": test.low, "high": test.high, "memory": memory}
+        facts |= {f"{name}_{site.slots}": value for name, value in ends.items()}
+    lengths = sorted({measured.site.slots for measured in costs.measured})
+    columns = {"arm": "self-attention"}
+    columns |= {f"time {slots}": f"time, {slots} words" for slots in lengths}
+    columns |= {f"memory {slots}": f"memory, {slots} words" for slots in lengths}
+    notes = [
+        "Time and memory of several heads ÷ those of one head of the same width, and of a reach ÷ those of global "
+        f"attention. 95% intervals over processes, in brackets. Processor time on {costs.machine}, with eager kernels."
+    ]
+    table_rows = [Row(cells, numbers=numbers[words]) for words, cells in rows.items()]
+    return Table("costs: time and memory of one self-attention site", columns, table_rows, notes)

@@ -1,0 +1,99 @@
+"""The picture of the study: exact match by the size of the dot product, and what attention reads with and without 1/√d.
+
+1/√d and 1/d stand at the learning rate that validation chooses, where several were tried; see `study.analysis.scales`.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from study import attention_map
+from study.analysis import scales
+from study.analysis.figures import multiples, panels, style
+from study.analysis.runs import Runs
+from study.sweep.spec import Spec
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WITHOUT = "without a scale"
+LINES = {"1/d": "#0072b2", "1/√d": "#4d4d4d", WITHOUT: "#c25400"}
+"""Line ↦ its colour, light enough for a dark page and dark enough for a light one."""
+SPOTS = {
+    "recurrent": {"1/d": (1024, 90), "1/√d": (1024, 73), WITHOUT: (17, 34)},
+    "transformer": {"1/d": (1024, 91), "1/√d": (1024, 54), WITHOUT: (75, 16)},
+}
+"""Family and line ↦ the d and the percentage at which the name of the line stands."""
+MAPS = {"with 1/√d": "grammar-recurrent-dot-10a1cf6c-s1", "without": "grammar-recurrent-dot-6b079020-s1"}
+"""Published runs of recurrent models with d = 512 whose maps are drawn."""
+TICKS = (16, 64, 256, 1024)
+
+
+def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
+    """Return one row a run: family, line, d, learning rate, id, exact match; and one row a map: line, id, content."""
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    for setting, arms in scales.points(runs).items():
+        if (setting.width, setting.steps, setting.warmup) == (64, 800, 100):
+            for line in LINES.keys() & arms.keys():
+                point = scales.best(arms[line])
+                for identity, exact in zip(point.exact.runs, point.exact.values.values(), strict=True):
+                    place = {"column": setting.family, "line": line, "x": setting.d, "rate": point.rate}
+                    rows.append(place | {"id": identity, "score": exact})
+    table = multiples.scale_points(runs, *(spec for spec in specs if not spec.name.startswith("scale_rates")))
+    if not rows or table.empty:
+        return pd.DataFrame()
+    unscaled = table[(table["line"] == "scale=none") & (table["x"] >= 16)]
+    for row in unscaled.to_dict("records"):
+        rows.append(
+            {"column": row["column"], "line": WITHOUT, "x": row["x"], "rate": scales.RATE}
+            | {"id": row["id"], "score": row["score"]}
+        )
+    for line, identity in MAPS.items():
+        content = runs.store.content(identity, "attention.json") if identity in runs.store else None
+        if content:
+            rows.append({"column": "map", "line": line, "id": identity, "content": content.decode("utf-8").strip()})
+    return pd.DataFrame(rows).sort_values(["column", "line", "x", "id"], kind="stable")
+
+
+@style.styled()
+def draw(table: pd.DataFrame) -> Figure:
+    """Draw a panel for each family, and the two maps."""
+    maps = table[table["column"] == "map"]
+    widths = [1.15, 1.15, *([0.95] * len(maps))]
+    figure, grid = style.subplots(1, len(widths), (style.PAGE * 1.25, 2.75), squeeze=False, width_ratios=widths)
+    for i, (axes, family) in enumerate(zip(grid[0], SPOTS, strict=False)):
+        _lines(axes, table[table["column"] == family], family)
+        axes.set_title(f"{family}{' model' if family == 'recurrent' else ''}, one head", loc="left")
+        axes.set_ylabel("" if i else "sentences translated exactly, %")
+        axes.tick_params(labelleft=i == 0)
+    for axes, (_, row) in zip(grid[0][len(SPOTS) :], maps.iterrows(), strict=True):
+        attention = json.loads(row["content"]) | {"gold": []}
+        attention_map.draw(axes, attention)
+        axes.set_title(
+            f"{row['line']}, d = 512", loc="left", color=LINES.get(row["line"].replace("with ", ""), LINES[WITHOUT])
+        )
+        axes.tick_params(labelsize=6.5)
+    return figure
+
+
+def _lines(axes: Axes, rows: pd.DataFrame, family: str) -> None:
+    """Draw the lines of a family over d, a dot for each run, and their names on them."""
+    axes.set_xscale("log", base=2)
+    for line, colour in LINES.items():
+        of_line = rows[rows["line"] == line]
+        means = of_line.groupby("x")["score"].mean()
+        axes.plot(of_line["x"], of_line["score"], ".", color=colour, markersize=3, alpha=0.6, markeredgewidth=0)
+        axes.plot(means.index, means, color=colour, linewidth=1.8)
+        d, height = SPOTS[family][line]
+        axes.text(d, height, line, color=colour, ha="right" if d == 1024 else "left", weight="bold")
+    axes.set_xticks(TICKS, [f"{d:,}" for d in TICKS])
+    axes.set_xticks([], minor=True)
+    axes.set(ylim=(0, 100), xlabel="d, terms of the dot product")
+    axes.grid(False, axis="x")
+    for spine in axes.spines.values():
+        spine.set_color(panels.INK)
