@@ -28,7 +28,7 @@ FILE = "cost.json"
 Positive = Annotated[float, Field(gt=0)]
 
 
-class Site(Section):
+class TimedSite(Section):
     """An alternative: one self-attention site over sentences of `slots` words."""
 
     width: int = Field(description="Width of the states; maps and output included, K = V = width / heads.")
@@ -42,7 +42,7 @@ class Site(Section):
 class Measured(Section):
     """Measurements of one alternative."""
 
-    site: Site
+    site: TimedSite
     milliseconds: list[Positive] = Field(description="Processor time of a batch; the median of a process's rounds.")
     megabytes: Positive = Field(description="Largest sum of what was allocated, beyond parameters and inputs.")
 
@@ -70,7 +70,7 @@ class Costs(Section):
         """
         measured = [each for each in self.measured if each.site.model_dump().items() >= fields.items()]
         if len(measured) != 1:
-            names = f"the fields of one measured site ({', '.join(Site.model_fields)})"
+            names = f"the fields of one measured site ({', '.join(TimedSite.model_fields)})"
             raise InputError(f"expected {names}, got {fields}, which {len(measured)} sites have.")
         return measured[0]
 

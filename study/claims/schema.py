@@ -60,7 +60,7 @@ class Contrast(Section):
     band         width of the band of good learning rates, in doublings: arm − baseline. The band is the run of
                  neighbouring rates around a seed's best one whose loss is within `within` of it; a rate that diverged
                  is outside. Its width is log2(largest / smallest)
-    ratio        arm ÷ baseline: sites of a benchmark, by the fields of `costs.Site`
+    ratio        arm ÷ baseline: sites of a benchmark, by the fields of `costs.TimedSite`
     correlation  Spearman's ρ of two metrics: between the means of arms, or within arms over seeds and averaged
     within       one metric of a run minus another (`minus`: a metric, several, whose mean is taken, or a number)
     costly       percentage of heads whose removal alone costs more than the margin, minus `minus`

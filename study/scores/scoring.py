@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from study.corpora.corpus import Link, Pair
 from study.corpora.text import words
 from study.scores.metrics import LENGTHS, with_parts
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.bleu import BLEU
@@ -264,7 +264,7 @@ def length_buckets(pairs: Sequence[Pair]) -> dict[str, list[bool]]:
 
 def score_split(
     hypotheses: Sequence[str], pairs: Sequence[Pair], split: str, members: Members | None = None
-) -> list[Score]:
+) -> list[RecordedScore]:
     """Return all text scores of one split: every metric on the whole, BLEU and exact match by length and by `members`.
 
     A bucket of `LENGTHS` appears as `subset="length 4-7"`, a subset of the corpus by its name, if it has
@@ -281,7 +281,7 @@ def score_split(
             else:
                 value, signature = TEXT_SCORES[metric](hypotheses, references)
             scores.append(
-                Score(split=split, metric=metric, value=value, n=len(rows), subset=subset, signature=signature)
+                RecordedScore(split=split, metric=metric, value=value, n=len(rows), subset=subset, signature=signature)
             )
     return scores
 
@@ -317,7 +317,7 @@ COUNTED = ("bleu", "exact")
 
 def score_nll(
     values: Sequence[float] | None, pairs: Sequence[Pair], split: str, members: Members | None = None
-) -> list[Score]:
+) -> list[RecordedScore]:
     """Return the scores of parts that follow from the NLL of each sentence: its mean by `members`, its slope by length.
 
     The target tokens of the slope are those of the reference as BLEU counts them (13a), and its end. A model that loses
@@ -335,13 +335,13 @@ def score_nll(
             if metric == "nll" and subset is None:  # a record has it before the perplexity
                 continue
             value = measure.of(tables[metric][rows]) if tables else None
-            scores.append(Score(split=split, metric=metric, value=value, n=len(rows), subset=subset))
+            scores.append(RecordedScore(split=split, metric=metric, value=value, n=len(rows), subset=subset))
     return scores
 
 
 def score_calibrated(
     values: Sequence[float] | None, temperature: float, n: int, split: str, members: Members | None = None
-) -> list[Score]:
+) -> list[RecordedScore]:
     """Return the mean NLL of n sentences at a temperature of the softmax that was fitted on validation, by `members`.
 
     A model that was trained with label smoothing is less certain than it could be, and its NLL pays for that.
@@ -350,7 +350,7 @@ def score_calibrated(
     for subset, rows in _parts(n, members):
         value = None if values is None else nll.of(nll.table([values[row] for row in rows]))
         facts = {"split": split, "metric": "nll_calibrated", "subset": subset}
-        scores.append(Score(**facts, value=value, n=len(rows), signature=signature))
+        scores.append(RecordedScore(**facts, value=value, n=len(rows), signature=signature))
     return scores
 
 

@@ -10,7 +10,7 @@ from scipy import stats
 from study import files
 from study.analysis.runs import Runs
 from study.claims import costs, table
-from study.claims.costs import Costs, Measured, Site
+from study.claims.costs import Costs, Measured, TimedSite
 from study.claims.evaluate import evaluate
 from study.claims.schema import Claim, ClaimFile, Question
 from study.errors import InputError
@@ -25,7 +25,7 @@ def folder(tmp_path):
     """Four heads and one, measured in four processes."""
     sites = {1: (ONE, 8.0), 4: ([time * factor for time, factor in zip(ONE, FACTORS, strict=True)], 10.0)}
     measured = [
-        Measured(site=Site(heads=heads, **FIRST), milliseconds=times, megabytes=size)
+        Measured(site=TimedSite(heads=heads, **FIRST), milliseconds=times, megabytes=size)
         for heads, (times, size) in sites.items()
     ]
     found = Costs(provenance=MACHINE, threads=1, rounds=1, tokens=2048, measured=measured)
