@@ -22,9 +22,9 @@ from page import write
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from study.attention import Attention, View
+from study.attention import MultiHeadAttention, View
 from study.attention.scores import Additive
-from study.config import Attention as Config
+from study.config import AttentionConfig as Config
 from study.config.mechanisms import REACH
 from study.models import initialise
 from study.training.machine import keep_memory
@@ -176,7 +176,7 @@ def site(
     return gradients(attend) if training else inferred(attention, attend)
 
 
-def inferred(attention: Attention, forward: Callable[[], Tensor]) -> Work:
+def inferred(attention: MultiHeadAttention, forward: Callable[[], Tensor]) -> Work:
     """Forward as when translating: nothing is sampled, and no gradient is asked for."""
     attention.eval()
 
@@ -187,8 +187,8 @@ def inferred(attention: Attention, forward: Callable[[], Tensor]) -> Work:
     return work
 
 
-def _site(width: int = WIDTH, **fields: Any) -> Attention:
-    attention = Attention(Config(**{"heads": 4, **fields}).resolved(width, width), width, width)
+def _site(width: int = WIDTH, **fields: Any) -> MultiHeadAttention:
+    attention = MultiHeadAttention(Config(**{"heads": 4, **fields}).resolved(width, width), width, width)
     initialise(attention, 1)
     return attention
 

@@ -24,7 +24,7 @@ import torch
 from attention import MEGABYTE, TOKENS, site
 from measure import peak_memory, relative_times
 
-from study.analysis.costs import FILE, Costs, Measured, Site
+from study.analysis.costs import FILE, Costs, Measured, TimedSite
 from study.config.mechanisms import REACH
 from study.errors import InputError
 from study.files import write
@@ -37,11 +37,11 @@ LENGTHS = (16, 64, 256)
 HEADS = {64: (1, 4, 16), 512: (1, 8)}
 SCORES = ("dot", "additive")
 
-Found = dict[Site, tuple[float, float]]
+Found = dict[TimedSite, tuple[float, float]]
 """Milliseconds and megabytes."""
 
 
-def groups() -> Iterator[list[Site]]:
+def groups() -> Iterator[list[TimedSite]]:
     """The alternatives that take turns: those of one length and width."""
     for slots, width in product(LENGTHS, HEADS):
         some = [("dot", heads, "global", True) for heads in HEADS[width]]
@@ -49,7 +49,7 @@ def groups() -> Iterator[list[Site]]:
             some += [(score, 4, reach, True) for score, reach in product(SCORES, REACH)]
             some += [(score, 4, reach, False) for score, reach in product(SCORES, ("global", "hard"))]
         yield [
-            Site(width=width, score=score, heads=heads, reach=reach, slots=slots, training=training)
+            TimedSite(width=width, score=score, heads=heads, reach=reach, slots=slots, training=training)
             for score, heads, reach, training in dict.fromkeys(some)
         ]
 

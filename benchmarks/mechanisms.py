@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from study.attention import Lengths
-from study.config import Attention, Experiment, experiment_from
+from study.config import AttentionConfig, Experiment, experiment_from
 from study.config.mechanisms import AXES, MEMORY
 from study.models import Translator, build
 from study.models.translator import PAD
@@ -58,7 +58,7 @@ def alternatives() -> Iterator[Arm]:
     yield Arm("input_feeding", "true", {"model.input_feeding": True}, ("recurrent",))
 
 
-DOT = Attention(**BASE).resolved(64, 64)
+DOT = AttentionConfig(**BASE).resolved(64, 64)
 """Scaled dot, which all arms are compared with."""
 ARMS = list(alternatives())
 

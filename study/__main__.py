@@ -44,6 +44,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
     # A notebook's backend is no module of this environment. Nothing here opens a window.
     os.environ["MPLBACKEND"] = "agg"
+    os.environ["PYDANTIC_DISABLE_PLUGINS"] = "__all__"  # a look into every installed package, for none of ours
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -13,9 +13,8 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -211,7 +210,7 @@ def json_lines(content: bytes | None) -> list[tuple[int, dict[str, Any]]]:
 def read_parquet(
     path: Path,
     columns: Sequence[str] | None = None,
-    split: str | None = None,
+    first: str | None = None,
     below: Path | None = None,
     repeated: Sequence[str] = (),
 ) -> pa.Table:
@@ -220,7 +219,7 @@ def read_parquet(
     Args:
         path: the file.
         columns: names (default: all).
-        split: read no more than the parts of the file whose first column begins with this text.
+        first: read no more than the parts of the file in whose first column this text is.
         below: as for `read`.
         repeated: columns to be read as dictionaries, as far as they are there.
 
@@ -242,10 +241,10 @@ def read_parquet(
             opened = parquet.ParquetFile(
                 content, metadata=metadata, read_dictionary=dictionaries, page_checksum_verification=True
             )
-            # The first row says so, not the statistics: pyarrow ends the process where those are damaged.
-            first = [opened.iter_batches(1, [i], names[:1], use_threads=False) for i in range(metadata.num_row_groups)]
-            begins = [[one.column(0).to_pylist() for one in islice(rows, split is not None)] for rows in first]
-            chosen = [i for i, values in enumerate(begins) if split is None or values == [[split]]]
+            chosen: Iterable[int] = range(metadata.num_row_groups)
+            if first is not None:
+                # The column says so, not the statistics: pyarrow ends the process where those are damaged.
+                chosen = [i for i in chosen if first in _texts(opened.read_row_group(i, names[:1], use_threads=False))]
             # One after another, without threads: half the memory.
             parts = [opened.read_row_groups([one], columns, use_threads=False) for one in chosen]
             table = pa.concat_tables(parts or [opened.read_row_groups([], columns)])
@@ -254,6 +253,11 @@ def read_parquet(
     except (pa.ArrowException, OSError, ValueError, OverflowError) as problem:
         why = " ".join(str(problem).split())[:100]
         raise InputError(f"{path}: expected a Parquet file of the study, got another ({why}). Restore it.") from None
+
+
+def _texts(table: pa.Table) -> set[Any]:
+    """Return the different values of the first column of a table."""
+    return {value for part in table.column(0).chunks for value in part.dictionary_encode().dictionary.to_pylist()}
 
 
 def leftovers(folder: Path) -> list[Path]:

@@ -12,7 +12,7 @@ from study.files import SPLIT, local
 class Frozen(BaseModel):
     """Base of every section: immutable. It refuses unknown keys and checks defaults like other values."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", validate_default=True, allow_inf_nan=False, defer_build=True)
 
     @model_validator(mode="before")
     @classmethod
@@ -48,4 +48,4 @@ Split = Annotated[str, Field(pattern=f"^{SPLIT.pattern}$")]
 class Section(BaseModel):
     """Base of the sections of a record: immutable. It refuses unknown keys and NaN."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)

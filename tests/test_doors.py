@@ -2,6 +2,8 @@
 
 import ast
 import re
+import subprocess
+import sys
 from functools import cache
 from pathlib import Path
 
@@ -92,3 +94,13 @@ def test_analysis_and_claims_read_records_in_one_module():
     call = re.compile(r"\b(records\.read|Store)\(")
     readers = {str(file) for file, path in FILES.items() if call.search(path.read_text(encoding="utf-8"))}
     assert {name for name in readers if name.split("/")[1] in ("analysis", "claims")} == {"study/analysis/runs"}
+
+
+def test_verbs_that_print_one_answer_load_neither_pandas_nor_sacrebleu(tmp_path):
+    """Both take longer to import than the answer takes."""
+    for words in (["claims", "4"], ["show", "quickstart/1"]):
+        command = [sys.executable, "-P", "-X", "importtime", "-m", "study", *words]
+        ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+        loaded = {line.rpartition("|")[2].strip().split(".")[0] for line in ended.stderr.splitlines()}
+        assert "pyarrow" in loaded, words
+        assert not loaded & {"pandas", "sacrebleu"}, words

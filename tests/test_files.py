@@ -124,7 +124,7 @@ def test_no_bit_of_the_statistics_of_a_table_ends_the_process(tmp_path, whole):
         content[place // 8] ^= 1 << place % 8
         path.write_bytes(content)
         with suppress(InputError):
-            files.read_parquet(path, split="a-s1")
+            files.read_parquet(path, first="a-s1")
 
 
 def test_a_table_without_a_column_or_a_file_is_refused(tmp_path):
@@ -134,4 +134,4 @@ def test_a_table_without_a_column_or_a_file_is_refused(tmp_path):
         files.read_parquet(path, columns=["b"])
     with pytest.raises(InputError, match="No such file"):
         files.read_parquet(path.with_name("none"))
-    assert json.loads(files.read_parquet(path, split="x").to_pandas().to_json()) == {"a": {}}
+    assert json.loads(files.read_parquet(path, first="x").to_pandas().to_json()) == {"a": {}}

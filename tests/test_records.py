@@ -4,7 +4,7 @@ import pytest
 
 from study import files
 from study.errors import InputError
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 from study.store import records
 from study.store.records import Record
 
@@ -15,7 +15,10 @@ TINY = Record(
     config={"z": 0.1234567890123, "a": {"ü": None}},
     config_hash="ab",
     seed=1,
-    scores=[Score(split="test", metric="exact", value=2 / 3, n=3), Score(split="test", metric="bleu", value=None, n=3)],
+    scores=[
+        RecordedScore(split="test", metric="exact", value=2 / 3, n=3),
+        RecordedScore(split="test", metric="bleu", value=None, n=3),
+    ],
     history=[{"step": 1, "valid_loss": float("nan"), "valid_bleu": 12.3456789}],
 )
 

@@ -10,7 +10,7 @@ from tiny_sweep import MAP
 
 from study import files
 from study.errors import InputError
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 from study.store import records, tables
 from study.store.folder import Store
 from study.store.records import Record
@@ -37,7 +37,7 @@ def record(seed, **facts):
 def working(tmp_path):
     """Two runs of one arm, and one that was interrupted."""
     for seed in (1, 2):
-        scores = [Score(split="test", metric=m, value=99.5, n=3, signature="x") for m in ("bleu", "exact")]
+        scores = [RecordedScore(split="test", metric=m, value=99.5, n=3, signature="x") for m in ("bleu", "exact")]
         one = record(seed, scores=scores, history=HISTORY)
         folder = tmp_path / "runs" / one.id
         files.write(folder / "record.json", records.dumps(one))
@@ -95,7 +95,7 @@ def test_frames_of_working_and_published_runs_agree(published, working):
 @pytest.mark.parametrize("history", [HISTORY, [{"step": 1, "heads": [[0.5]]}], [{"step": 1, "tokens": 1.5}], []])
 def test_all_files_of_a_run_come_back_as_they_were_written(published, history):
     """Whole numbers, null, nested sections, a list."""
-    one = record(3, history=history, scores=[Score(split="test", metric="bleu", value=1.0, n=2)])
+    one = record(3, history=history, scores=[RecordedScore(split="test", metric="bleu", value=1.0, n=2)])
     curve = b'{"step": 20, "train/loss": 2.5, "train/lr": 0.001}\n{"step": 40, "train/loss": 2.25, "train/lr": 0.002}\n'
     maps = b'{"step": 4, "weights": [[1.0]]}\n{"step": 8, "weights": [[0.5]]}\n'
     files = {"training.jsonl": curve, "maps.jsonl": maps, "test.hyp.txt": b"a b\n"}
@@ -142,7 +142,7 @@ def test_a_publication_adds_parts_and_rewrites_none(published):
     files.write(published.folder / "scores" / "0003.parquet", (published.folder / "scores/0001.parquet").read_bytes())
     left = Store(published.folder)
     assert left.scores["id"].value_counts().to_dict() == {record(1).id: 2, record(2).id: 2}
-    new = record(3, scores=[Score(split="test", metric="bleu", value=1.0, n=2)])
+    new = record(3, scores=[RecordedScore(split="test", metric="bleu", value=1.0, n=2)])
     run = tables.NewRun(json.loads(records.dumps(new)), {"test.hyp.txt": b"a\n"}, {})
     tables.add(published.folder, [run], {"two": {new.id: "new", record(1).id: "old"}})
     assert {path: path.read_bytes() for path in before} == before

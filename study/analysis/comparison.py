@@ -24,12 +24,6 @@ PRUNED = {"curve": ("freed", "number free"), "best_head": ("with_one_head", "BLE
 """Question of a pruning ↦ the last column of its table, and its heading."""
 PRUNING_SCORES = {"curve": ("free", "area"), "each_head": ("needed", "harmful")}
 """Question ↦ the scores of its answer that a table shows."""
-RULES = {
-    "best_valid_bleu": "the step with the best BLEU on validation",
-    "best_valid_loss": "the step with the lowest loss on validation",
-    "last": "the last step",
-}
-"""The field training.select, in words."""
 LISTED = 6
 """So many failures or inapplicable cells are listed by name."""
 
@@ -215,7 +209,7 @@ def _part(values: pd.Series) -> str:
 def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Iterator[str]:
     """Yield the notes of a table: the tested step, the baseline, the devices, and every run without a score."""
     seeds = spec.seeds
-    rules = [RULES.get(rule, rule) for rule in sorted(set(frame["rule"]) - {""})]
+    rules = [labels.RULES.get(rule, rule) for rule in sorted(set(frame["rule"]) - {""})]
     note = (
         f"Scores: split {spec.metric[0]}, mean ± sd over runs; n = {len(seeds)} declared per arm (seeds "
         f"{', '.join(map(str, seeds))}). Tested: {', '.join(rules) or 'nothing yet'}."

@@ -29,7 +29,7 @@ REACHES = {
 Positive = Annotated[float, Field(gt=0)]
 
 
-class Site(Section):
+class TimedSite(Section):
     """An alternative: one self-attention site over sentences of `slots` words."""
 
     width: int = Field(description="Width of the states; maps and output included, K = V = width / heads.")
@@ -51,7 +51,7 @@ class Site(Section):
 class Measured(Section):
     """Measurements of one alternative."""
 
-    site: Site
+    site: TimedSite
     milliseconds: list[Positive] = Field(description="Processor time of a batch; the median of a process's rounds.")
     megabytes: Positive = Field(description="Largest sum of what was allocated, beyond parameters and inputs.")
 
@@ -71,7 +71,7 @@ class Costs(Section):
         """`AMD EPYC, 1 thread`."""
         return f"{self.provenance.device}, {self.threads} {'thread' if self.threads == 1 else 'threads'}"
 
-    def of(self, site: Site) -> Measured | None:
+    def of(self, site: TimedSite) -> Measured | None:
         """Return the measurements of an alternative; None without any."""
         return next((measured for measured in self.measured if measured.site == site), None)
 

@@ -9,6 +9,12 @@ from study.config.words import arm_words as arm_words
 from study.config.words import setting as setting
 
 NOTHING = "–"
+RULES = {
+    "best_valid_bleu": "the step with the best BLEU on validation",
+    "best_valid_loss": "the step with the lowest loss on validation",
+    "last": "the last step",
+}
+"""The field training.select, in words."""
 
 
 def number(value: float | None, digits: int = 1, sign: bool = False) -> str:

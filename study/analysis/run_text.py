@@ -8,7 +8,6 @@ from typing import Any
 
 from study import attention_map
 from study.analysis import labels
-from study.analysis.comparison import RULES
 from study.config import words
 from study.config.overrides import flat
 from study.scores import metrics as table
@@ -29,7 +28,7 @@ def describe(record: Record, attention: dict[str, Any] | None) -> Iterator[str]:
         yield f"  {speed if took.train_seconds else untrained} on {record.provenance.device}"
     if record.selection and record.selection.value is not None:
         rule = record.selection.rule
-        yield f"  step {record.selection.step} was tested: {RULES.get(rule, rule)}"
+        yield f"  step {record.selection.step} was tested: {labels.RULES.get(rule, rule)}"
     yield from ["", "Configuration (what differs from the defaults)", *configuration(record)]
     if record.scores:
         yield from ["", "Scores", *scores(record)]

@@ -22,13 +22,14 @@ from study.corpora import Section
 from study.errors import InputError
 from study.folders import SWEEPS
 from study.scores.metrics import is_diagnostic
-from study.store.folder import Store
+from study.store.folder import Store, divided
 from study.store.rows import arm_of
 from study.sweep.fields import text
 from study.sweep.spec import Cell, Spec, load
 
 if TYPE_CHECKING:
     import pandas as pd
+    import pyarrow as pa
 
 HOLES = ("missing", "started", "failed")
 """States that leave a declared run without a result. `diverged` is a result, `inapplicable` no run."""
@@ -308,15 +309,17 @@ class Runs:
 
     def scored(self, split: str, score: str) -> dict[str, Parts]:
         """Return the values of one score by run and subset."""
-        import pyarrow.compute as pc
-
         if (split, score) not in self._scored:
             scores = self._scored[split, score] = {}
-            if len(table := self.store.score_table):
-                wanted = pc.and_(pc.equal(table["split"], split), pc.equal(table["metric"], score))
-                for row in table.filter(wanted).select(["id", "subset", "value"]).to_pylist():
-                    scores.setdefault(row["id"], {})[row["subset"]] = row["value"]
+            table = divided(self._splits[split], "metric")[score]
+            for row in table.select(["id", "subset", "value"]).to_pylist():
+                scores.setdefault(row["id"], {})[row["subset"]] = row["value"]
         return self._scored[split, score]
+
+    @cached_property
+    def _splits(self) -> Mapping[str, pa.Table]:
+        """The scores of all runs by split."""
+        return divided(self.store.score_table, "split")
 
     def _run(self, spec: Spec, cell: Cell, published: bool) -> DeclaredRun:
         """Return a cell with the state of its run. Working records are checked; `study verify` checks others."""

@@ -3,7 +3,7 @@
 from study.attention.combine import Combine, Output
 from study.attention.maps import Maps, Values
 from study.attention.mixing import Mixing
-from study.attention.multihead import Attention
+from study.attention.multihead import MultiHeadAttention
 from study.attention.positions import Positions
 from study.attention.reach import Reach
 from study.attention.scores import Scale, Score
@@ -12,13 +12,13 @@ from study.attention.view import AttentionCall, Lengths, Memory, Terms, View
 from study.attention.weighting import Weighting
 
 __all__ = [
-    "Attention",
     "AttentionCall",
     "Combine",
     "Lengths",
     "Maps",
     "Memory",
     "Mixing",
+    "MultiHeadAttention",
     "Output",
     "Positions",
     "Reach",

@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from study.attention.maps import Projected
 from study.attention.part import Part
 from study.attention.weighting import to_float32
-from study.config import Attention as Config
-from study.config import plugins
+from study.config import AttentionConfig, plugins
 from study.config.mechanisms import OUTPUT
 
 
@@ -270,7 +269,7 @@ class Lambda(Part):
         return share
 
 
-def build_combine(config: Config, size: int, width: int, query: int, layer: int) -> Combine:
+def build_combine(config: AttentionConfig, size: int, width: int, query: int, layer: int) -> Combine:
     """Build the combination that a resolved site declares.
 
     Args:

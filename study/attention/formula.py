@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from study.attention.combine import Through
 from study.attention.maps import Absent, Raw
 from study.attention.mixing import Mixing
-from study.attention.multihead import Attention
+from study.attention.multihead import MultiHeadAttention
 from study.attention.scores import Unscaled
 from study.attention.site import Whole
 
 
-def equations_of(module: Attention | Whole | Mixing, carries: bool) -> list[str]:
+def equations_of(module: MultiHeadAttention | Whole | Mixing, carries: bool) -> list[str]:
     """Return the equations of whatever mixes tokens at a place, in the order of computation.
 
     `carries` is `Translator.carries`: True if a draw at one step can change the words after it.
@@ -36,7 +36,7 @@ def equations_of(module: Attention | Whole | Mixing, carries: bool) -> list[str]
     ]
 
 
-def _mapped(site: Attention) -> Iterator[str]:
+def _mapped(site: MultiHeadAttention) -> Iterator[str]:
     """Yield queries, keys and values, without those that the score does not read; then what norm and positions do."""
     one = {id(p) for p in site.map_query.parameters()} & {id(p) for p in site.map_key.parameters()}
     for name, part, weight, state in (
@@ -56,7 +56,7 @@ def _mapped(site: Attention) -> Iterator[str]:
         yield site.positions.formula
 
 
-def _scored(site: Attention) -> Iterator[str]:
+def _scored(site: MultiHeadAttention) -> Iterator[str]:
     """Yield scores and their scale, then what changes scaled scores before they are normalised."""
     scale, score = site.scale, site.score
     factor = _left(site, scale.formula)
@@ -76,17 +76,17 @@ def _scored(site: Attention) -> Iterator[str]:
         yield site.combine.facts.mixes_logits
 
 
-def _hides(site: Attention) -> bool:
+def _hides(site: MultiHeadAttention) -> bool:
     """Return True if a window or the own position hides some of the S visible slots."""
     return bool(site.reach.facts.within or site.config.exclude_self)
 
 
-def _left(site: Attention, formula: str) -> str:
+def _left(site: MultiHeadAttention, formula: str) -> str:
     """Return a formula of S, the visible slots, with S′ where some of them are hidden."""
     return re.sub(r"\bS\b", "S′" if _hides(site) else "S", formula)
 
 
-def _weighed(site: Attention) -> Iterator[str]:
+def _weighed(site: MultiHeadAttention) -> Iterator[str]:
     """Yield the conditions that hide some of the S visible slots, the normaliser over the others, and later steps."""
     facts, hides = site.reach.facts, _hides(site)
     if facts.formula != facts.composed:
@@ -102,7 +102,7 @@ def _weighed(site: Attention) -> Iterator[str]:
     yield from facts.after
 
 
-def _combined(site: Attention) -> Iterator[str]:
+def _combined(site: MultiHeadAttention) -> Iterator[str]:
     """Yield the output of a head and of the site."""
     several, formula = site.config.heads > 1, site.combine.formula
     each = f", n = 1 … {site.config.heads}" if several else ""
@@ -114,7 +114,7 @@ def _combined(site: Attention) -> Iterator[str]:
         yield f"c ← {site.combine.output.formula}"
 
 
-def _sampled(site: Attention, carries: bool) -> Iterator[str]:
+def _sampled(site: MultiHeadAttention, carries: bool) -> Iterator[str]:
     """Yield the terms that sampling adds to the loss, per target token (`study.training.step`)."""
     bonus = site.config.entropy_bonus
     if bonus is None:

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from study.attention.part import Part
-from study.config import Attention as Config
-from study.config import plugins
+from study.config import AttentionConfig, plugins
 from study.config.mechanisms import MAPS, SCORE, VALUES
 
 
@@ -219,7 +218,7 @@ def rms_norm(x: Tensor, gain: Tensor) -> Tensor:
     return F.rms_norm(x, x.shape[-1:], eps=1e-6) * gain[:, None]
 
 
-def build_maps(config: Config, query_width: int, memory_width: int) -> tuple[Map, Map]:
+def build_maps(config: AttentionConfig, query_width: int, memory_width: int) -> tuple[Map, Map]:
     """Build the maps of queries and of keys that a resolved site declares."""
     heads = config.score_heads
     query, key = config.map_widths(query_width, memory_width)
@@ -243,7 +242,7 @@ def build_maps(config: Config, query_width: int, memory_width: int) -> tuple[Map
     return of_query, Signed(of_query)
 
 
-def build_values(config: Config, memory_width: int, keys: Map) -> Map:
+def build_values(config: AttentionConfig, memory_width: int, keys: Map) -> Map:
     """Build the map of values that a resolved site declares: that of the keys, if they are the values."""
     if plugins.is_own(config.values):
         return Values.named(config.values)(memory_width, config.heads, config.mixed_width(memory_width))
@@ -254,7 +253,7 @@ def build_values(config: Config, memory_width: int, keys: Map) -> Map:
     return _projected(config, memory_width, config.heads, config.mixed_width(memory_width))
 
 
-def _projected(config: Config, width: int, heads: int, size: int) -> Projected:
+def _projected(config: AttentionConfig, width: int, heads: int, size: int) -> Projected:
     """Build a map of slots, for G groups if heads share it. A head with two score maps has two keys in each group."""
     if config.groups is None:
         return Projected(width, heads, size)

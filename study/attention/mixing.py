@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from study.attention.multihead import Attention
+from study.attention.multihead import MultiHeadAttention
 from study.attention.part import Part
 from study.attention.positions import Positions
 from study.attention.site import Whole, build_site
@@ -65,7 +65,7 @@ class Convolution(Mixing):
 
 def build_mixing(
     config: Config, lengths: Lengths | None, layer: int = 1, positions: Positions | None = None
-) -> Attention | Whole | Mixing:
+) -> MultiHeadAttention | Whole | Mixing:
     """Build what mixes tokens in a layer of the encoder, counted from 1."""
     site = config.attention.encoder_self
     if site is None:

@@ -21,14 +21,14 @@ from study.attention.reach import Reach, without_self
 from study.attention.scores import Score, build_scale
 from study.attention.view import AttentionCall, Lengths, Memory, Terms, View, gather, longer
 from study.attention.weighting import Logits, Weighting, to_float32, unmask_empty, without_autocast
-from study.config import Attention as Config
+from study.config import AttentionConfig
 from study.config.mechanisms import COMBINE, LOGIT_INIT, MAP_RATE, MAPS
 
 FUSED_GATHER_FROM = 28.0
 """`Score.gather_from` against torch's fused kernel with a mask."""
 
 
-class Attention(Part):
+class MultiHeadAttention(Part):
     """One attention site of one layer.
 
     It computes weights(scale · score(W_Q x, W_K m)) (W_V m) for every head, and combines the heads. The configuration
@@ -49,7 +49,7 @@ class Attention(Part):
 
     def __init__(
         self,
-        config: Config,
+        config: AttentionConfig,
         query_width: int,
         memory_width: int,
         lengths: Lengths | None = None,
@@ -218,7 +218,7 @@ class Attention(Part):
             if isinstance(part, Part) and part is not self:
                 part.keep(maps if part in by_map else heads)
 
-    def reduced(self, heads: Sequence[int]) -> Attention:
+    def reduced(self, heads: Sequence[int]) -> MultiHeadAttention:
         """Return a copy with these heads alone, without gate and tap."""
         smaller = copy.deepcopy(
             self, {id(self.gate): nn.Identity(), id(self.tap): None, id(self.positions): self.positions}

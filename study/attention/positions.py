@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from study.attention.part import Part
 from study.attention.view import Lengths, View
-from study.config import Attention as Site
-from study.config import DecoderOnly, Transformer
+from study.config import AttentionConfig, DecoderOnly, Transformer
 from study.config.mechanisms import POSITIONS
 
 
@@ -166,7 +165,7 @@ def sinusoids(start: int, count: int, width: int, device: torch.device) -> Tenso
 
 
 def build_positions(
-    config: Transformer | DecoderOnly, site: Site | None, causal: bool, lengths: Lengths | None
+    config: Transformer | DecoderOnly, site: AttentionConfig | None, causal: bool, lengths: Lengths | None
 ) -> Positions:
     """Build the positions of one language, whose self-attention is `site`. A convolution has no relative ones."""
     if site is None and POSITIONS[config.positions].relative:

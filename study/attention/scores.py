@@ -20,7 +20,7 @@ from torch.nn import functional as F
 
 from study.attention.part import Part
 from study.attention.view import Lengths, View
-from study.config import Attention as Config
+from study.config import AttentionConfig
 from study.config.mechanisms import BILINEAR_INIT, SCALE, SCORE, SIZES
 from study.errors import InputError
 
@@ -173,7 +173,7 @@ class LogLength(Scale):
         return self.forward() * slots.log()
 
 
-def build_scale(config: Config, d: int, lengths: Lengths | None = None) -> Scale:
+def build_scale(config: AttentionConfig, d: int, lengths: Lengths | None = None) -> Scale:
     """Build the factor that a resolved site declares. A score with a scale of its own gets no second one."""
     if SCORE[config.score].own_scale:
         return Unscaled(config.score_heads, d)

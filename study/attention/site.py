@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor, nn
 
-from study.attention.multihead import Attention
+from study.attention.multihead import MultiHeadAttention
 from study.attention.part import Part
 from study.attention.positions import Positions
 from study.attention.view import Lengths, Terms, View, longer
-from study.config import Attention as Config
+from study.config import AttentionConfig
 
 
 class Site(Part):
@@ -31,7 +31,7 @@ class Site(Part):
 
     axis = "site"
 
-    def __init__(self, config: Config, query_width: int, memory_width: int) -> None:
+    def __init__(self, config: AttentionConfig, query_width: int, memory_width: int) -> None:
         super().__init__()
         self.config, self.width = config, query_width
         self.lengths: Lengths | None = None
@@ -100,17 +100,17 @@ class Whole(nn.Module):
 
 
 def build_site(
-    config: Config,
+    config: AttentionConfig,
     query_width: int,
     memory_width: int,
     lengths: Lengths | None = None,
     layer: int = 1,
     positions: Positions | None = None,
     causal: bool = False,
-) -> Attention | Whole:
+) -> MultiHeadAttention | Whole:
     """Build the site that a resolved configuration declares: `Attention`, or `Whole` for a class of a user's own."""
     if not config.whole:
-        return Attention(config, query_width, memory_width, lengths, layer, positions)
+        return MultiHeadAttention(config, query_width, memory_width, lengths, layer, positions)
     own = Site.named(config.site)(config, query_width, memory_width)
     own.lengths, own.layer, own.causal = lengths, layer, causal
     inside = positions if positions is not None and positions.inside else None

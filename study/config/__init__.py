@@ -1,6 +1,6 @@
 """Experiment: a frozen, validated tree of fields, and the identity computed from it. Imports no torch."""
 
-from study.config.attention import Attention
+from study.config.attention import AttentionConfig
 from study.config.experiment import Experiment
 from study.config.identity import config_hash, experiment_id, recorded, scientific, trained
 from study.config.model import DecoderOnly, Model, Recurrent, Transformer
@@ -12,7 +12,7 @@ from study.corpora.multi30k import Multi30k
 
 __all__ = [
     "TEXTBOOK",
-    "Attention",
+    "AttentionConfig",
     "Data",
     "DecoderOnly",
     "Experiment",

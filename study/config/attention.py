@@ -21,7 +21,7 @@ from study.config.plugins import is_own
 from study.schema import Frozen, Size
 
 
-class Attention(Frozen):
+class AttentionConfig(Frozen):
     """One attention site: maps → score · scale → weights → mix → combine."""
 
     score: Annotated[str, Choice("score")] = chosen("score", "dot")
@@ -95,7 +95,7 @@ class Attention(Frozen):
         """True if a class of a user's own computes the site."""
         return self.site != "parts"
 
-    def resolved(self, query_width: int, memory_width: int) -> Attention:
+    def resolved(self, query_width: int, memory_width: int) -> AttentionConfig:
         """This site with every derived field filled in, checked against the widths it joins.
 
         Raises:
@@ -124,7 +124,7 @@ class Attention(Frozen):
         site.mixed_width(memory_width)
         return site
 
-    def _filled(self, options: Iterable[str], width: int) -> Attention:
+    def _filled(self, options: Iterable[str], width: int) -> AttentionConfig:
         """Return this site with those of the options that it lacks, for states or keys of this width."""
         parts = {"key_width": self.score_heads, "value_width": self.heads}
         lacking = [name for name in options if name in (*parts, *table.DERIVED) and getattr(self, name) is None]
@@ -192,7 +192,7 @@ def foreign(section: BaseModel, *axes: str) -> Iterable[str]:
                 yield f"{option}: expected {axis} {owners}, got {axis} {value}. Remove it."
 
 
-def _alone(site: Attention) -> Iterable[str]:
+def _alone(site: AttentionConfig) -> Iterable[str]:
     """Refusals of options that a mechanism does not use, and of mechanisms that mean nothing together."""
     yield from foreign(site, "score", "logits", "reach")
     rows = _Rows(site)
@@ -210,7 +210,7 @@ class _Rows:
         here: its score and its maps in words.
     """
 
-    def __init__(self, site: Attention) -> None:
+    def __init__(self, site: AttentionConfig) -> None:
         self.score, self.maps, self.values = SCORE[site.score], MAPS[site.maps], table.VALUES[site.values]
         self.weights, self.output = table.WEIGHTS[site.weights], table.OUTPUT[site.output]
         self.combine, self.reach = table.COMBINE[site.combine], table.REACH[site.reach]
@@ -221,7 +221,7 @@ class _Rows:
         self.here = f"score {site.score} and {site.maps} maps"
 
 
-def _of_maps(site: Attention, rows: _Rows) -> Iterable[str]:
+def _of_maps(site: AttentionConfig, rows: _Rows) -> Iterable[str]:
     """Refusals of maps, and of what they make."""
     score, maps, values, scale, scale_name = rows.score, rows.maps, rows.values, rows.scale, rows.scale_name
     keyed, mapped, norm, here = rows.keyed, rows.mapped, rows.norm, rows.here
@@ -258,7 +258,7 @@ def _of_maps(site: Attention, rows: _Rows) -> Iterable[str]:
         yield f"logit_init: {site.logit_init} sets a parameter, but {here} have none. Use separate maps, or standard."
 
 
-def _of_weights(site: Attention, rows: _Rows) -> Iterable[str]:
+def _of_weights(site: AttentionConfig, rows: _Rows) -> Iterable[str]:
     """Refusals of scale, logits and weights."""
     score, weights, combine, scale, scale_name = rows.score, rows.weights, rows.combine, rows.scale, rows.scale_name
     if not score.d and site.scale is not None and scale.divides:
@@ -275,7 +275,7 @@ def _of_weights(site: Attention, rows: _Rows) -> Iterable[str]:
         yield f"weights: {site.weights} expected positive scores, but combine {site.combine} mixes them with signs."
 
 
-def _of_heads(site: Attention, rows: _Rows) -> Iterable[str]:
+def _of_heads(site: AttentionConfig, rows: _Rows) -> Iterable[str]:
     """Refusals of heads, their values and their combination."""
     score, maps, values, output, combine = rows.score, rows.maps, rows.values, rows.output, rows.combine
     keyed, mapped, here = rows.keyed, rows.mapped, rows.here
@@ -306,7 +306,7 @@ def _of_heads(site: Attention, rows: _Rows) -> Iterable[str]:
             yield f"groups: expected values projected or keys, got {site.values}."
 
 
-def _of_reach(site: Attention, rows: _Rows) -> Iterable[str]:
+def _of_reach(site: AttentionConfig, rows: _Rows) -> Iterable[str]:
     """Refusals of reach."""
     score, weights, combine, reach = rows.score, rows.weights, rows.combine, rows.reach
     if combine.mixes and (reach.reads_query or reach.samples):
@@ -323,7 +323,7 @@ def _of_reach(site: Attention, rows: _Rows) -> Iterable[str]:
         yield "window: expected 1 or more with exclude_self, which hides the only slot of window 0, got 0."
 
 
-def _sized(site: Attention, query_width: int, memory_width: int, query: int, key: int) -> Iterable[str]:
+def _sized(site: AttentionConfig, query_width: int, memory_width: int, query: int, key: int) -> Iterable[str]:
     """Refusals of a site by the widths of its states, and of a head's query and key."""
     start, widths = table.BILINEAR_INIT[site.bilinear_init], f"{query_width} and {memory_width}"
     if table.COMBINE[site.combine].wide and site.value_width != query_width:

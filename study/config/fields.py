@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from study.config.attention import Attention
+from study.config.attention import AttentionConfig
 from study.config.experiment import Experiment
 from study.config.mechanisms import choices
 from study.config.overrides import PRESET
@@ -37,7 +37,7 @@ def _walk(section: type[BaseModel], prefix: str, kind: str) -> Iterator[tuple[st
     tags = [str(section.model_fields[tag].default) for tag in TAGS if tag in section.model_fields]
     kind = tags[0] if tags else kind
     if issubclass(section, Sites):
-        yield from _walk(Attention, prefix, kind)
+        yield from _walk(AttentionConfig, prefix, kind)
     for name, field in section.model_fields.items():
         inner = _sections(field.annotation)
         if not inner:

@@ -46,7 +46,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Score(Facts):
+class ScoreFacts(Facts):
     """Facts about a score."""
 
     scale: str = "none"
@@ -79,7 +79,7 @@ class Score(Facts):
 
 
 @dataclass(frozen=True)
-class Scale(Facts):
+class ScaleFacts(Facts):
     """Facts about a scale."""
 
     power: float = 0.0
@@ -95,7 +95,7 @@ class Scale(Facts):
 
 
 @dataclass(frozen=True)
-class Weights(Facts):
+class WeightsFacts(Facts):
     """Facts about a normaliser."""
 
     sums_to_one: bool = False
@@ -112,7 +112,7 @@ class Weights(Facts):
 
 
 @dataclass(frozen=True)
-class Maps(Facts):
+class MapsFacts(Facts):
     """Facts about the maps of queries and keys, about values and about the output."""
 
     weights: bool = True
@@ -126,7 +126,7 @@ class Maps(Facts):
 
 
 @dataclass(frozen=True)
-class Combine(Facts):
+class CombineFacts(Facts):
     """Facts about a combination of heads."""
 
     outputs: tuple[str, ...] = ("projected",)
@@ -151,7 +151,7 @@ AS_MIXED = "Σ_s a_s v_s"
 
 
 @dataclass(frozen=True)
-class Reach(Facts):
+class ReachFacts(Facts):
     """Facts about a reach. Without a formula, it is made of the parts."""
 
     within: str = ""
@@ -187,7 +187,7 @@ class Reach(Facts):
 
 
 @dataclass(frozen=True)
-class Start(Facts):
+class StartFacts(Facts):
     """Facts about initial values."""
 
     measured: bool = False
@@ -199,7 +199,7 @@ class Start(Facts):
 
 
 @dataclass(frozen=True)
-class Site(Facts):
+class SiteFacts(Facts):
     """Facts about a whole site. Its options are the fields of an attention that it reads; it takes no others."""
 
     sites: tuple[str, ...] = ("encoder_self", "decoder_self", "cross", "joint")
@@ -209,7 +209,7 @@ class Site(Facts):
 
 
 @dataclass(frozen=True)
-class Positions(Facts):
+class PositionsFacts(Facts):
     """Facts about positions."""
 
     even_width: bool = False
@@ -222,7 +222,7 @@ class Positions(Facts):
 
 
 @dataclass(frozen=True)
-class Mixing(Facts):
+class MixingFacts(Facts):
     """Facts about the mixing of tokens in the encoder."""
 
     attends: bool = False
@@ -230,7 +230,7 @@ class Mixing(Facts):
 
 
 @dataclass(frozen=True)
-class Memory(Facts):
+class MemoryFacts(Facts):
     """Facts about the memory of the decoder."""
 
     slots: int | None = None
@@ -241,7 +241,7 @@ class Memory(Facts):
 
 
 @dataclass(frozen=True)
-class Decoder(Facts):
+class DecoderFacts(Facts):
     """Facts about the recurrent decoder: its initial state, and its query time."""
 
     mapped: bool = False
@@ -309,33 +309,36 @@ class Axis(dict[str, Row]):
 # One row is one value, on one line if it fits.
 # fmt: off
 SCORE = Axis({
-    "dot":          Score("q·k", "Luong et al. 2015; Vaswani et al. 2017", scale="rsqrt", d="K", equal_sizes=True,
-                          rotary=True),
-    "additive":     Score("v·tanh(W [q; k])", "Bahdanau et al. 2015", d="A", matrix=True, options=("additive_width",)),
-    "bilinear":     Score("qᵀ W k", "Luong et al. 2015", scale="rsqrt", d="Kk", matrix=True,
-                          options=("bilinear_init",)),
-    "location":     Score("w_s·q", "Luong et al. 2015", help="w_s·q for slot s, without keys", d="Kq", matrix=True,
-                          reads=("query", "slot")),
-    "concat_luong": Score("v·tanh(W q + k + b)", "Luong et al. 2015", "concat (Luong)", d="Kk", matrix=True),
-    "cosine":       Score("τ q·k / (‖q‖ ‖k‖)", "Henry et al. 2020", scale="learned", own_scale=True, equal_sizes=True,
-                          rotary=True, help="τ q·k / (‖q‖ ‖k‖). With scale none τ is 1; learned is a τ per head that "
-                          "starts at log₂(L² − L) for a training length L"),
-    "low_rank":     Score("(U q)·(V k)", scale="rsqrt", d="R", matrix=True, options=("rank",)),
-    "concat":       Score("v·tanh(W [q; k] + b)", "Luong et al. 2015", d="A", matrix=True,
-                          options=("additive_width",), help="additive with a bias"),
-    "uniform":      Score("0", control="control", reads=()),
-    "fixed_random": Score("T_{t s}", "Tay et al. 2021", control="control", reads=("position", "slot"),
-                          help="a frozen random table of query position × slot"),
-    "elu_kernel":   Score("φ(q)·φ(k), φ(x) = elu(x) + 1", "Katharopoulos et al. 2020", "elu kernel", equal_sizes=True,
-                          positive=True),
+    "dot":          ScoreFacts("q·k", "Luong et al. 2015; Vaswani et al. 2017", scale="rsqrt", d="K", equal_sizes=True,
+                               rotary=True),
+    "additive":     ScoreFacts("v·tanh(W [q; k])", "Bahdanau et al. 2015", d="A", matrix=True,
+                               options=("additive_width",)),
+    "bilinear":     ScoreFacts("qᵀ W k", "Luong et al. 2015", scale="rsqrt", d="Kk", matrix=True,
+                               options=("bilinear_init",)),
+    "location":     ScoreFacts("w_s·q", "Luong et al. 2015", help="w_s·q for slot s, without keys", d="Kq", matrix=True,
+                               reads=("query", "slot")),
+    "concat_luong": ScoreFacts("v·tanh(W q + k + b)", "Luong et al. 2015", "concat (Luong)", d="Kk", matrix=True),
+    "cosine":       ScoreFacts("τ q·k / (‖q‖ ‖k‖)", "Henry et al. 2020", scale="learned", own_scale=True,
+                               equal_sizes=True, rotary=True,
+                               help="τ q·k / (‖q‖ ‖k‖). With scale none τ is 1; learned is a τ per head that "
+                               "starts at log₂(L² − L) for a training length L"),
+    "low_rank":     ScoreFacts("(U q)·(V k)", scale="rsqrt", d="R", matrix=True, options=("rank",)),
+    "concat":       ScoreFacts("v·tanh(W [q; k] + b)", "Luong et al. 2015", d="A", matrix=True,
+                               options=("additive_width",), help="additive with a bias"),
+    "uniform":      ScoreFacts("0", control="control", reads=()),
+    "fixed_random": ScoreFacts("T_{t s}", "Tay et al. 2021", control="control", reads=("position", "slot"),
+                               help="a frozen random table of query position × slot"),
+    "elu_kernel":   ScoreFacts("φ(q)·φ(k), φ(x) = elu(x) + 1", "Katharopoulos et al. 2020", "elu kernel",
+                               equal_sizes=True, positive=True),
 })
 SCALE = Axis({
-    "rsqrt":      Scale("1/√d", "Vaswani et al. 2017", "1/√d", power=0.5),
-    "none":       Scale("1", label="unscaled"),
-    "inverse":    Scale("1/d", label="1/d", power=1.0),
-    "learned":    Scale("exp(g)", "", "learned scale", "exp(g) per head starting at 1/√d", power=0.5, learned=True),
-    "log_length": Scale("g ln S / √d", "Chiang and Cholak 2022; Nakanishi 2025", "scale grows with ln S",
-                        "g·ln S/√d, g per head, for S visible slots", power=0.5, learned=True, grows=True),
+    "rsqrt":      ScaleFacts("1/√d", "Vaswani et al. 2017", "1/√d", power=0.5),
+    "none":       ScaleFacts("1", label="unscaled"),
+    "inverse":    ScaleFacts("1/d", label="1/d", power=1.0),
+    "learned":    ScaleFacts("exp(g)", "", "learned scale", "exp(g) per head starting at 1/√d", power=0.5,
+                             learned=True),
+    "log_length": ScaleFacts("g ln S / √d", "Chiang and Cholak 2022; Nakanishi 2025", "scale grows with ln S",
+                             "g·ln S/√d, g per head, for S visible slots", power=0.5, learned=True, grows=True),
 })
 LOGITS = Axis({
     "plain": Facts("e", label="plain logits"),
@@ -344,124 +347,132 @@ LOGITS = Axis({
 NORM = Axis({
     "none": Facts(label="no norm of q and k", help="as the maps make them"),
     "rms":  Facts("q ← γ_q ⊙ q / rms(q), k ← γ_k ⊙ k / rms(k)", "Dehghani et al. 2023", "norm of q and k",
-                  "divided by their root mean square, times a learned gain per head and component (QK-norm)"),
+                       "divided by their root mean square, times a learned gain per head and component (QK-norm)"),
 })
 WEIGHTS = Axis({
-    "softmax":       Weights("softmax(e)", "Bahdanau et al. 2015", sums_to_one=True, softmax=True),
-    "sparsemax":     Weights("[e − τ]₊", "Martins and Astudillo 2016", sums_to_one=True),
-    "entmax15":      Weights("[e/2 − τ]₊²", "Peters et al. 2019, α = 1.5", "entmax 1.5", sums_to_one=True),
-    "sigmoid":       Weights("σ(e − ln S)", "Ramapuram et al. 2024"),
-    "identity":      Weights("e", zero=True, scale="rsqrt"),
-    "identity_mean": Weights("e / S", label="identity / S", zero=True, divides_by_slots=True),
-    "softmax_one":   Weights("exp(e) / (1 + Σ exp(e))", "Miller 2023", "softmax-one"),
-    "sink":          Weights("exp(e) / (exp(b) + Σ exp(e))", "OpenAI 2025", "softmax with a sink"),
-    "relu":          Weights("[e]₊ / S", "Wortsman et al. 2023", "relu / S", zero=True),
-    "normalised":    Weights("e / Σ e", "Katharopoulos et al. 2020", "scores ÷ their sum", sums_to_one=True, zero=True,
-                             positive=True, scale="none"),
+    "softmax":       WeightsFacts("softmax(e)", "Bahdanau et al. 2015", sums_to_one=True, softmax=True),
+    "sparsemax":     WeightsFacts("[e − τ]₊", "Martins and Astudillo 2016", sums_to_one=True),
+    "entmax15":      WeightsFacts("[e/2 − τ]₊²", "Peters et al. 2019, α = 1.5", "entmax 1.5", sums_to_one=True),
+    "sigmoid":       WeightsFacts("σ(e − ln S)", "Ramapuram et al. 2024"),
+    "identity":      WeightsFacts("e", zero=True, scale="rsqrt"),
+    "identity_mean": WeightsFacts("e / S", label="identity / S", zero=True, divides_by_slots=True),
+    "softmax_one":   WeightsFacts("exp(e) / (1 + Σ exp(e))", "Miller 2023", "softmax-one"),
+    "sink":          WeightsFacts("exp(e) / (exp(b) + Σ exp(e))", "OpenAI 2025", "softmax with a sink"),
+    "relu":          WeightsFacts("[e]₊ / S", "Wortsman et al. 2023", "relu / S", zero=True),
+    "normalised":    WeightsFacts("e / Σ e", "Katharopoulos et al. 2020", "scores ÷ their sum", sums_to_one=True,
+                                  zero=True,
+                                  positive=True, scale="none"),
 })
 MAPS = Axis({
-    "separate":    Maps("", "Vaswani et al. 2017", "separate maps", "W_Q and W_K, without bias"),
-    "tied":        Maps("", "Kitaev et al. 2020; Courtois et al. 2024", "tied maps", "W_Q = W_K", one=True),
-    "tied_signed": Maps("", "", "tied maps with signs", "tied, with signs +1, −1, +1, … on the components of the key",
-                        one=True, signed=True),
-    "raw":         Maps("", "", "raw maps", "the states, sliced among the heads (base arm of the recurrent family)",
-                        weights=False),
+    "separate":    MapsFacts("", "Vaswani et al. 2017", "separate maps", "W_Q and W_K, without bias"),
+    "tied":        MapsFacts("", "Kitaev et al. 2020; Courtois et al. 2024", "tied maps", "W_Q = W_K", one=True),
+    "tied_signed": MapsFacts("", "", "tied maps with signs",
+                             "tied, with signs +1, −1, +1, … on the components of the key",
+                             one=True, signed=True),
+    "raw":         MapsFacts("", "", "raw maps",
+                             "the states, sliced among the heads (base arm of the recurrent family)",
+                             weights=False),
 })
 VALUES = Axis({
-    "projected": Maps("", "", "projected values", "W_V, without bias"),
-    "raw":       Maps("", "", "raw values", "the states, sliced among the heads", weights=False),
-    "keys":      Maps("", "Kayyam et al. 2026", "values = keys", "the keys, with their W_K", weights=False, keys=True),
+    "projected": MapsFacts("", "", "projected values", "W_V, without bias"),
+    "raw":       MapsFacts("", "", "raw values", "the states, sliced among the heads", weights=False),
+    "keys":      MapsFacts("", "Kayyam et al. 2026", "values = keys", "the keys, with their W_K", weights=False,
+                           keys=True),
 })
 OUTPUT = Axis({
-    "projected": Maps("", "Vaswani et al. 2017", help="W_O of shape (H, V, D)"),
-    "raw":       Maps(help="the combined heads as they are", weights=False),
+    "projected": MapsFacts("", "Vaswani et al. 2017", help="W_O of shape (H, V, D)"),
+    "raw":       MapsFacts(help="the combined heads as they are", weights=False),
 })
 COMBINE = Axis({
-    "concat":       Combine("[o_1; …; o_H] W_O", "Vaswani et al. 2017", outputs=("projected", "raw"), alone=""),
-    "sum_own":      Combine("Σ_n o_n W_O^n", "Michel et al. 2019",
-                            control="control: the function of concat, rounded differently"),
-    "sum_shared":   Combine("(Σ_n o_n) W_O"),
-    "mean_shared":  Combine("(1/H Σ_n o_n) W_O", control="control"),
-    "sum_wide":     Combine("Σ_n o_n", help="Σ_n o_n with V = D, no W_O", outputs=("raw",),
-                            alone="concat with output raw and value_width = D"),
-    "gate":         Combine("[o_1 ⊙ g_1; …; o_H ⊙ g_H] W_O, g_n = σ(W_G x)", "Qiu et al. 2025", "gated heads",
-                            "concat of heads times σ(W_G x), x the state of the query", alone=""),
-    "talking":      Combine("[o_1; …; o_H] W_O", "Shazeer et al. 2020", "talking heads",
-                            "concat of heads whose logits and weights are mixed by learned H × H matrices",
-                            mixes_logits="e_m ← Σ_n P_nm e_n", mixes="a_m ← Σ_n P′_nm a_n"),
-    "differential": Combine("(1 − λ₀) [norm(o_1); …; norm(o_H)] W_O", "Ye et al. 2024", "differential heads",
-                            "concat of normalised heads, each with the difference of two score maps for weights",
-                            mixes="a ← a − λ a′, a′ of a second score map, λ = exp(g·h) − exp(g′·h′) + λ₀",
-                            maps=2, alone=""),
+    "concat":       CombineFacts("[o_1; …; o_H] W_O", "Vaswani et al. 2017", outputs=("projected", "raw"), alone=""),
+    "sum_own":      CombineFacts("Σ_n o_n W_O^n", "Michel et al. 2019",
+                                 control="control: the function of concat, rounded differently"),
+    "sum_shared":   CombineFacts("(Σ_n o_n) W_O"),
+    "mean_shared":  CombineFacts("(1/H Σ_n o_n) W_O", control="control"),
+    "sum_wide":     CombineFacts("Σ_n o_n", help="Σ_n o_n with V = D, no W_O", outputs=("raw",),
+                                 alone="concat with output raw and value_width = D"),
+    "gate":         CombineFacts("[o_1 ⊙ g_1; …; o_H ⊙ g_H] W_O, g_n = σ(W_G x)", "Qiu et al. 2025", "gated heads",
+                                 "concat of heads times σ(W_G x), x the state of the query", alone=""),
+    "talking":      CombineFacts("[o_1; …; o_H] W_O", "Shazeer et al. 2020", "talking heads",
+                                 "concat of heads whose logits and weights are mixed by learned H × H matrices",
+                                 mixes_logits="e_m ← Σ_n P_nm e_n", mixes="a_m ← Σ_n P′_nm a_n"),
+    "differential": CombineFacts("(1 − λ₀) [norm(o_1); …; norm(o_H)] W_O", "Ye et al. 2024", "differential heads",
+                                 "concat of normalised heads, each with the difference of two score maps for weights",
+                                 mixes="a ← a − λ a′, a′ of a second score map, λ = exp(g·h) − exp(g′·h′) + λ₀",
+                                 maps=2, alone=""),
 })
 REACH = Axis({
-    "global":  Reach(help="all"),
-    "local_m": Reach("", "Luong et al. 2015, local-m", "local, monotonic",
-                     "those at most `window` away from its own position, at cross from slot min(t, S − 1); at joint in "
-                     "the joined sequence, so that target tokens see the source only within `window` of the boundary",
-                     options=("window",), within="|s − min(t, S−1)| ≤ w", covering="global"),
-    "local_p": Reach("", "Luong et al. 2015, local-p", "local, predicted",
-                     "from a predicted position, under a Gaussian",
-                     options=("window",), within="|s − p| ≤ w, p = (S−1)·σ(v·tanh(W q))", reads_query=True, narrowest=1,
-                     after=("a ← a · exp(−(s − p)² / 2(w/2)²), not normalised again",)),
-    "hard":    Reach("", "Xu et al. 2015", "one sampled slot", "one sampled slot, at cross only",
-                     options=("entropy_bonus",), mixed="v_z", cross_only=True, samples=True,
-                     after=("in training z ~ a, in validation and search z = argmax_s a_s",)),
+    "global":  ReachFacts(help="all"),
+    "local_m": ReachFacts("", "Luong et al. 2015, local-m", "local, monotonic",
+                          "those at most `window` away from its own position, at cross from slot min(t, S − 1); at "
+                          "joint in the joined sequence, so that target tokens see the source only within `window` of "
+                          "the boundary",
+                          options=("window",), within="|s − min(t, S−1)| ≤ w", covering="global"),
+    "local_p": ReachFacts("", "Luong et al. 2015, local-p", "local, predicted",
+                          "from a predicted position, under a Gaussian",
+                          options=("window",), within="|s − p| ≤ w, p = (S−1)·σ(v·tanh(W q))", reads_query=True,
+                          narrowest=1,
+                          after=("a ← a · exp(−(s − p)² / 2(w/2)²), not normalised again",)),
+    "hard":    ReachFacts("", "Xu et al. 2015", "one sampled slot", "one sampled slot, at cross only",
+                          options=("entropy_bonus",), mixed="v_z", cross_only=True, samples=True,
+                          after=("in training z ~ a, in validation and search z = argmax_s a_s",)),
 })
 LOGIT_INIT = Axis({
-    "standard": Start(),
-    "matched":  Start(label="logits start at sd 1", measured=True),
-    "rsqrt":    Start(label="logits start as with 1/√d", power=0.25),
-    "inverse":  Start(label="logits start as with 1/d", power=0.5),
+    "standard": StartFacts(),
+    "matched":  StartFacts(label="logits start at sd 1", measured=True),
+    "rsqrt":    StartFacts(label="logits start as with 1/√d", power=0.25),
+    "inverse":  StartFacts(label="logits start as with 1/d", power=0.5),
 })
 MAP_RATE = Axis({
-    "common":  Start(),
-    "rsqrt":   Start(label="maps learn as with 1/√d", power=0.25),
-    "inverse": Start(label="maps learn as with 1/d", power=0.5),
-    "inverse_rsqrt": Start(label="maps learn at d^−½ of the rate with 1/√d", power=0.75),
+    "common":  StartFacts(),
+    "rsqrt":   StartFacts(label="maps learn as with 1/√d", power=0.25),
+    "inverse": StartFacts(label="maps learn as with 1/d", power=0.5),
+    "inverse_rsqrt": StartFacts(label="maps learn at d^−½ of the rate with 1/√d", power=0.75),
 })
 BILINEAR_INIT = Axis({
-    "xavier":   Start(help="variance 2/(Kq + Kk)"),
-    "identity": Start(label="from identity", help="the identity", square=True),
+    "xavier":   StartFacts(help="variance 2/(Kq + Kk)"),
+    "identity": StartFacts(label="from identity", help="the identity", square=True),
 })
 SITE = Axis({
-    "parts": Site("the parts that the other fields name"),
+    "parts": SiteFacts("the parts that the other fields name"),
 })
 MEMORY = Axis({
-    "states":     Memory("h_1 … h_S", "Bahdanau et al. 2015", "all states", "all encoder states", ordered=True),
-    "final":      Memory("h_final, one slot", "Sutskever et al. 2014", "final state", "the final state", slots=1),
-    "mean":       Memory("1/S Σ_s h_s, one slot", "", "mean state", "the mean of all", slots=1),
-    "max":        Memory("max_s h_s by component, one slot", "", "largest components", slots=1),
-    "empty":      Memory("no slot: a zero context", "", "nothing", "nothing", slots=0, families=("recurrent",)),
-    "structured": Memory("M = A [h_1 … h_S], A = softmax(W_2 tanh(W_1 h))", "Lin et al. 2017", "annotations",
-                         "`annotations` weighted sums of them", options=("annotations", "annotation_width", "penalty")),
+    "states":     MemoryFacts("h_1 … h_S", "Bahdanau et al. 2015", "all states", "all encoder states", ordered=True),
+    "final":      MemoryFacts("h_final, one slot", "Sutskever et al. 2014", "final state", "the final state", slots=1),
+    "mean":       MemoryFacts("1/S Σ_s h_s, one slot", "", "mean state", "the mean of all", slots=1),
+    "max":        MemoryFacts("max_s h_s by component, one slot", "", "largest components", slots=1),
+    "empty":      MemoryFacts("no slot: a zero context", "", "nothing", "nothing", slots=0, families=("recurrent",)),
+    "structured": MemoryFacts("M = A [h_1 … h_S], A = softmax(W_2 tanh(W_1 h))", "Lin et al. 2017", "annotations",
+                              "`annotations` weighted sums of them", options=("annotations", "annotation_width",
+                              "penalty")),
 })
 POSITIONS = Axis({
-    "sinusoidal": Positions("x + [sin ω_0 t, cos ω_0 t, sin ω_1 t, cos ω_1 t, …], ω_i = 10000^(−2i/D)",
-                            "Vaswani et al. 2017", "sinusoidal positions", even_width=True),
-    "learned":    Positions("x + √D · P_t", "Gehring et al. 2017", "learned positions"),
-    "none":       Positions("x", label="no positions"),
-    "rope":       Positions("(q_2i, q_2i+1) turned by t ω_i, (k_2i, k_2i+1) by s ω_i, ω_i = 10000^(−2i/K)",
-                            "Su et al. 2021", "rotary positions", relative=True, rotates=True),
-    "alibi":      Positions("e − m_n |t − s|, m_n = 2^(−8n/H)", "Press et al. 2022", "ALiBi", relative=True,
-                            biased=True),
-    "t5":         Positions("e + b_{n, bucket(s − t)}", "Raffel et al. 2020", "T5 biases", relative=True, biased=True),
+    "sinusoidal": PositionsFacts("x + [sin ω_0 t, cos ω_0 t, sin ω_1 t, cos ω_1 t, …], ω_i = 10000^(−2i/D)",
+                                 "Vaswani et al. 2017", "sinusoidal positions", even_width=True),
+    "learned":    PositionsFacts("x + √D · P_t", "Gehring et al. 2017", "learned positions"),
+    "none":       PositionsFacts("x", label="no positions"),
+    "rope":       PositionsFacts("(q_2i, q_2i+1) turned by t ω_i, (k_2i, k_2i+1) by s ω_i, ω_i = 10000^(−2i/K)",
+                                 "Su et al. 2021", "rotary positions", relative=True, rotates=True),
+    "alibi":      PositionsFacts("e − m_n |t − s|, m_n = 2^(−8n/H)", "Press et al. 2022", "ALiBi", relative=True,
+                                 biased=True),
+    "t5":         PositionsFacts("e + b_{n, bucket(s − t)}", "Raffel et al. 2020", "T5 biases", relative=True,
+                                 biased=True),
 })
 MIXING = Axis({
-    "attention":   Mixing("self-attention, the site encoder_self", attends=True),
-    "convolution": Mixing("y_s = Σ_j W_j x_{s + j − ⌊(w−1)/2⌋}", options=("convolution_width",)),
+    "attention":   MixingFacts("self-attention, the site encoder_self", attends=True),
+    "convolution": MixingFacts("y_s = Σ_j W_j x_{s + j − ⌊(w−1)/2⌋}", options=("convolution_width",)),
 })
 INIT = Axis({
-    "final":  Decoder("tanh(W [h→; h←])", "", "starts from the final state", mapped=True),
-    "zero":   Decoder("", "", "starts from zero", "zero"),
-    "mean":   Decoder("tanh(W mean(h))", "", "starts from the mean state", mapped=True),
-    "direct": Decoder("[h→; h←]", "", "starts unmapped", one_width=True),
+    "final":  DecoderFacts("tanh(W [h→; h←])", "", "starts from the final state", mapped=True),
+    "zero":   DecoderFacts("", "", "starts from zero", "zero"),
+    "mean":   DecoderFacts("tanh(W mean(h))", "", "starts from the mean state", mapped=True),
+    "direct": DecoderFacts("[h→; h←]", "", "starts unmapped", one_width=True),
 })
 DECODER = Axis({
-    "bahdanau": Decoder("", "Bahdanau et al. 2015", help="s_{t-1}, and the context enters the cell",
-                        query="s_{t−1}, the decoder's state before", context_enters=True),
-    "luong":    Decoder("", "Luong et al. 2015", help="s_t", query="s_t, the decoder's state after",
-                        options=("input_feeding",)),
+    "bahdanau": DecoderFacts("", "Bahdanau et al. 2015", help="s_{t-1}, and the context enters the cell",
+                             query="s_{t−1}, the decoder's state before", context_enters=True),
+    "luong":    DecoderFacts("", "Luong et al. 2015", help="s_t", query="s_t, the decoder's state after",
+                             options=("input_feeding",)),
 })
 
 AXES: dict[str, Axis[Any]] = {

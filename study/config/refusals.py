@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from study.config import mechanisms as table
-from study.config.attention import Attention
+from study.config.attention import AttentionConfig
 from study.config.mechanisms import MEMORY, SCORE, VALUES, WEIGHTS
 
 SCORING = (
@@ -22,7 +22,7 @@ MIXING = ("groups", "values", "value_width", "combine", "output")
 """Fields that decide how states of slots are mixed. All of these maps are linear and have no bias."""
 
 
-def placed(site: Attention, name: str, memory: str, slots: int | None) -> Iterable[str]:
+def placed(site: AttentionConfig, name: str, memory: str, slots: int | None) -> Iterable[str]:
     """Refusals of an attention at the site of this name; at cross, over a memory of so many slots."""
     reach, got = table.REACH[site.reach], f"got memory {memory}"
     cross, one = name == "cross", name == "cross" and slots is not None
@@ -47,7 +47,7 @@ def placed(site: Attention, name: str, memory: str, slots: int | None) -> Iterab
         yield f"weights: {site.weights} expected several slots, {got}. Use identity or softmax."
 
 
-def unread(site: Attention, base: Mapping[str, Any]) -> Iterable[str]:
+def unread(site: AttentionConfig, base: Mapping[str, Any]) -> Iterable[str]:
     """Refusals of fields that the class of a whole site does not read; `base` has the family's own defaults."""
     options = table.SITE[site.site].options
     read = f"which reads {' and '.join(options)}" if options else "which reads no other field"
@@ -57,7 +57,9 @@ def unread(site: Attention, base: Mapping[str, Any]) -> Iterable[str]:
             yield f"{name}: no part of site {site.site.partition('@')[0]}, {read} (facts.options), got {value}."
 
 
-def unused(site: Attention, base: Mapping[str, Any], memory: str, slots: int | None, *widths: int) -> Iterable[str]:
+def unused(
+    site: AttentionConfig, base: Mapping[str, Any], memory: str, slots: int | None, *widths: int
+) -> Iterable[str]:
     """Refusals of fields set at cross that change nothing: one slot alone has all the normalised weight.
 
     The values of the base arm pass, as a record has them.
@@ -82,7 +84,7 @@ def unused(site: Attention, base: Mapping[str, Any], memory: str, slots: int | N
             yield f"{name}: {given} has no effect: memory {memory} has {has}. {remedy}"
 
 
-def in_stack(site: Attention, name: str, width: int, value: str, split: bool) -> Iterable[str]:
+def in_stack(site: AttentionConfig, name: str, width: int, value: str, split: bool) -> Iterable[str]:
     """Refusals of an attention on a residual stream: of its output, of split factors and of these positions."""
     positions, joins = table.POSITIONS[value], site.output_width(width, width)
     if joins != width:

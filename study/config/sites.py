@@ -10,7 +10,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field, model_validator
 
-from study.config.attention import Attention
+from study.config.attention import AttentionConfig
 from study.schema import Frozen
 
 
@@ -39,10 +39,10 @@ class Sites(Frozen):
     """Fields in which the base arm differs from the defaults of an attention."""
 
     @property
-    def aligning(self) -> Attention:
+    def aligning(self) -> AttentionConfig:
         """The site at which target tokens see source tokens."""
         (site,) = (name for name in type(self).model_fields if name in ALIGNING)
-        chosen: Attention = getattr(self, site)
+        chosen: AttentionConfig = getattr(self, site)
         return chosen
 
     @model_validator(mode="before")
@@ -51,7 +51,7 @@ class Sites(Frozen):
         """Base arm of the family ← `model.attention.*` ← `model.attention.<site>.*`."""
         if not isinstance(given, dict):
             return given
-        shared = {name: value for name, value in given.items() if name in Attention.model_fields}
+        shared = {name: value for name, value in given.items() if name in AttentionConfig.model_fields}
         laid = {name: value for name, value in given.items() if name not in shared}
         for site in cls.model_fields:
             if isinstance(own := given.get(site) or {}, dict):
@@ -65,7 +65,7 @@ class RecurrentSites(Sites):
 
     BASE: ClassVar[dict[str, Any]] = {"maps": "raw", "values": "raw", "output": "raw"}
 
-    cross: Attention = Field(default_factory=lambda: Attention(**RecurrentSites.BASE))
+    cross: AttentionConfig = Field(default_factory=lambda: AttentionConfig(**RecurrentSites.BASE))
 
 
 class TransformerSites(Sites):
@@ -73,9 +73,9 @@ class TransformerSites(Sites):
 
     BASE: ClassVar[dict[str, Any]] = {"heads": 4}
 
-    encoder_self: Attention | None = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
-    decoder_self: Attention = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
-    cross: Attention = Field(default_factory=lambda: Attention(**TransformerSites.BASE))
+    encoder_self: AttentionConfig | None = Field(default_factory=lambda: AttentionConfig(**TransformerSites.BASE))
+    decoder_self: AttentionConfig = Field(default_factory=lambda: AttentionConfig(**TransformerSites.BASE))
+    cross: AttentionConfig = Field(default_factory=lambda: AttentionConfig(**TransformerSites.BASE))
 
 
 class JointSites(Sites):
@@ -83,4 +83,4 @@ class JointSites(Sites):
 
     BASE: ClassVar[dict[str, Any]] = TransformerSites.BASE
 
-    joint: Attention = Field(default_factory=lambda: Attention(**JointSites.BASE))
+    joint: AttentionConfig = Field(default_factory=lambda: AttentionConfig(**JointSites.BASE))

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
-from study.attention import Attention, AttentionCall, Lengths
+from study.attention import AttentionCall, Lengths, MultiHeadAttention
 from study.attention.part import Part
 from study.config import DecoderOnly as DecoderOnlyConfig
 from study.config import Recurrent as RecurrentConfig
@@ -106,7 +106,7 @@ def match_logits(model: Translator, source: Tensor, mask: Tensor, target: Tensor
     model.train(training)
 
 
-def _logit_sd(model: Translator, attention: Attention, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
+def _logit_sd(model: Translator, attention: MultiHeadAttention, source: Tensor, mask: Tensor, target: Tensor) -> Tensor:
     """Standard deviation [H] of the visible logits of one attention, of padded queries too; 0 where there are none."""
     seen: list[list[Tensor]] = []
 

@@ -21,9 +21,8 @@ from torch.nn import functional as F
 
 from study.attention import Lengths, Whole
 from study.attention.part import Part
-from study.config import Attention as Config
-from study.config import experiment_from, plugins
-from study.config.mechanisms import AXES, REACH, SCORE, Site
+from study.config import AttentionConfig, experiment_from, plugins
+from study.config.mechanisms import AXES, REACH, SCORE, SiteFacts
 from study.config.overrides import UNIONS
 from study.errors import InputError
 from study.models.build import Config as Declared
@@ -54,7 +53,7 @@ class Case(NamedTuple):
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a site that takes the value."""
-        given: dict[str, Any] = {self.axis: self.value} if self.axis in Config.model_fields else {}
+        given: dict[str, Any] = {self.axis: self.value} if self.axis in AttentionConfig.model_fields else {}
         if self.axis == "site" and "heads" in self.facts.options:
             given["heads"] = H
         if self.axis == "weights" and self.facts.scale:
@@ -72,12 +71,12 @@ class Case(NamedTuple):
             CheckFailedError: no model takes it.
         """
         found, refused, fields = [], "", self.fields() | reach
-        stands = self.facts.sites if self.axis == "site" else Site.sites
+        stands = self.facts.sites if self.axis == "site" else SiteFacts.sites
         families = UNIONS["model"][1].items()
         model: dict[str, Any] = {"width": D, "layers": 1, "dropout": 0.0}
         if self.axis != "site":
             model["attention.heads"] = H
-        if self.axis not in Config.model_fields:
+        if self.axis not in AttentionConfig.model_fields:
             model[self.axis] = self.value
         for family, kind in families:
             own = kind.model_fields["attention"].get_default(call_default_factory=True)

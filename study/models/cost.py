@@ -19,7 +19,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
-from study.attention import Attention, Lengths, Whole
+from study.attention import Lengths, MultiHeadAttention, Whole
 from study.models.bridge import SourceMemory
 from study.models.build import Config, construct
 from study.models.translator import Translator
@@ -44,7 +44,7 @@ class Sizes(NamedTuple):
     """L, likewise."""
 
 
-class Part(NamedTuple):
+class PartCost(NamedTuple):
     """A part of a model: its parameters, and the operations of one forward pass of one sentence."""
 
     parameters: int
@@ -54,7 +54,7 @@ class Part(NamedTuple):
 class Cost(NamedTuple):
     """A model's cost, by part, in the order of computation. `parts` add up to the model."""
 
-    parts: dict[str, Part]
+    parts: dict[str, PartCost]
     sites: tuple[str, ...]
     """The parts that are attention."""
     target: int
@@ -94,7 +94,7 @@ def cost_of(model: Translator, sizes: Sizes) -> Cost:
     encoder, decoder = model.phases
     beginnings = {encoder: ENCODING, **BEGINNINGS}
     for site, _, module in model.places():
-        if isinstance(module, Whole) or (isinstance(module, Attention) and module.kept):
+        if isinstance(module, Whole) or (isinstance(module, MultiHeadAttention) and module.kept):
             owners |= {id(parameter): site for parameter in module.parameters()} | {id(module): site}
             module.remember = operations.within(site, module.remember)  # type: ignore[method-assign]
             module.extend = operations.within(site, module.extend)  # type: ignore[method-assign]
@@ -112,7 +112,9 @@ def cost_of(model: Translator, sizes: Sizes) -> Cost:
     operations.count[OUTPUT] = 2 * model.unembedding.weight.numel() * sizes.target
     operations.count[decoder] -= operations.count[OUTPUT]
     sites = tuple(dict.fromkeys(owners.values()))
-    parts = {name: Part(stored[name], operations.count[name]) for name in (encoder, *sites, MEMORY, decoder, OUTPUT)}
+    parts = {
+        name: PartCost(stored[name], operations.count[name]) for name in (encoder, *sites, MEMORY, decoder, OUTPUT)
+    }
     return Cost({name: part for name, part in parts.items() if name != MEMORY or any(part)}, sites, sizes.target)
 
 

@@ -21,7 +21,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from study.attention import Attention, Lengths, Memory, Terms, View
+from study.attention import Lengths, Memory, MultiHeadAttention, Terms, View
 from study.attention.positions import Positions, build_positions
 from study.attention.site import Held, Whole, build_site
 from study.config import DecoderOnly as Config
@@ -91,7 +91,7 @@ class DecoderOnly(Translator):
         self.unembedding = nn.Linear(config.width, vocabulary)
         self.tie(config.embeddings)
 
-    def places(self) -> Iterator[tuple[str, int, Attention | Whole]]:
+    def places(self) -> Iterator[tuple[str, int, MultiHeadAttention | Whole]]:
         for i, layer in enumerate(self.layers):
             assert isinstance(layer, Layer)
             yield "joint", i, layer.attention

@@ -16,8 +16,7 @@ from torch.func import functional_call
 from study.attention import AttentionCall, Lengths, Terms, View
 from study.attention.site import Whole, build_site
 from study.attention.weighting import to_float32
-from study.config import Attention as Config
-from study.config import plugins
+from study.config import AttentionConfig, plugins
 from study.config.mechanisms import LOGIT_INIT, MAP_RATE
 from study.config.overrides import one_line
 from study.errors import InputError
@@ -117,13 +116,13 @@ class Attention(nn.Module):
 
     def extra_repr(self) -> str:
         """The fields that differ from the defaults."""
-        default, own = Config().model_dump(), self.config.model_dump()
+        default, own = AttentionConfig().model_dump(), self.config.model_dump()
         return ", ".join(f"{name}={value!r}" for name, value in own.items() if value != default[name])
 
 
-def _resolved(fields: dict[str, Any], width: int, memory_width: int) -> Config:
+def _resolved(fields: dict[str, Any], width: int, memory_width: int) -> AttentionConfig:
     try:
-        config = Config(**fields).resolved(width, memory_width)
+        config = AttentionConfig(**fields).resolved(width, memory_width)
     except ValidationError as error:
         raise InputError(one_line(error, fields)) from None
     except ValueError as problem:

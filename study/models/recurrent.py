@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from study.attention import Attention, Lengths, Memory, Terms, View
+from study.attention import Lengths, Memory, MultiHeadAttention, Terms, View
 from study.attention.site import Held, Whole, build_site
 from study.attention.view import in_sequence
 from study.attention.weighting import to_float32, without_autocast
@@ -192,7 +192,7 @@ class Recurrent(Translator):
         self.unembedding = nn.Linear(width, vocabulary)
         self.tie(config.embeddings)
 
-    def places(self) -> Iterator[tuple[str, int, Attention | Whole]]:
+    def places(self) -> Iterator[tuple[str, int, MultiHeadAttention | Whole]]:
         yield "cross", 0, self.attention
 
     def origins(self) -> dict[str, Origin]:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from study.attention import Attention, Lengths, Memory, Terms, View
+from study.attention import Lengths, Memory, MultiHeadAttention, Terms, View
 from study.attention.mixing import Mixing, build_mixing
 from study.attention.positions import Positions, build_positions
 from study.attention.site import Held, Whole, build_site
@@ -61,7 +61,7 @@ class EncoderLayer(nn.Module):
         if names is None:
             mixed, terms = self.attention(normed, self.attention.remember(normed, mask), view)
         else:
-            assert isinstance(self.attention, Attention)
+            assert isinstance(self.attention, MultiHeadAttention)
             scored = self.attention_norm(names)
             mixed, terms = self.attention(scored, self.attention.remember(scored, mask, normed), view)
         x = x + self.dropout(mixed)
@@ -135,7 +135,7 @@ class Transformer(Translator):
         """Read token i of the source as token names[i] in queries and keys, and as labels[i] elsewhere."""
         self.name_of, self.label_of = torch.tensor(names), torch.tensor(labels)
 
-    def places(self) -> Iterator[tuple[str, int, Attention | Whole | Mixing]]:
+    def places(self) -> Iterator[tuple[str, int, MultiHeadAttention | Whole | Mixing]]:
         for i, layer in enumerate(self.encoder):
             assert isinstance(layer, EncoderLayer)
             yield "encoder_self", i, layer.attention

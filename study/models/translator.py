@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from study.attention import Attention, Memory, Terms
+from study.attention import Memory, MultiHeadAttention, Terms
 from study.attention.site import Held
 from study.attention.weighting import to_float32
 from study.config.sites import READS
@@ -80,10 +80,10 @@ class Translator(nn.Module):
         """Yield (site, layer, module) of all that mixes tokens, in the order of computation."""
         raise NotImplementedError
 
-    def sites(self) -> Iterator[tuple[str, int, Attention]]:
+    def sites(self) -> Iterator[tuple[str, int, MultiHeadAttention]]:
         """Yield those of `places` that are `Attention` and have a head."""
         for site, layer, module in self.places():
-            if isinstance(module, Attention) and module.kept:
+            if isinstance(module, MultiHeadAttention) and module.kept:
                 yield site, layer, module
 
     def site_reading(self, language: str) -> str:

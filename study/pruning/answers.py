@@ -14,7 +14,7 @@ from study.models import Translator
 from study.pruning.order import SEARCHED, gone, loss
 from study.pruning.surgery import Head, masked
 from study.scores import scoring
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 from study.training import decode
 from study.training.batches import Example
 from study.training.run import Run
@@ -42,7 +42,7 @@ class EvaluationSetup(NamedTuple):
 class Answer(NamedTuple):
     """Scores of parts of the model (`subset` says which) and of the whole question, and details for the record."""
 
-    scores: list[Score]
+    scores: list[RecordedScore]
     details: dict[str, Any]
 
 
@@ -153,11 +153,11 @@ def _score(
     subset: str | None,
     signature: str | None = None,
     n: int | None = None,
-) -> Score:
+) -> RecordedScore:
     sentences = len(setup.run.data.valid if split == "valid" else setup.test)
     if metric in scoring.TEXT_SCORES:  # a scorer has one signature, whatever it scores
         signature = scoring.TEXT_SCORES[metric](["a"], ["a"]).signature
-    return Score(split=split, metric=metric, value=value, n=n or sentences, subset=subset, signature=signature)
+    return RecordedScore(split=split, metric=metric, value=value, n=n or sentences, subset=subset, signature=signature)
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pydantic import BaseModel
 
 from study.analysis import tables
-from study.config import TEXTBOOK, Attention, DecoderOnly, Recurrent, Transformer
+from study.config import TEXTBOOK, AttentionConfig, DecoderOnly, Recurrent, Transformer
 from study.config.mechanisms import AXES, SCORE, choices
 from study.folders import CHECKOUT
 
@@ -20,7 +20,7 @@ OWNERS: tuple[tuple[str, type[BaseModel]], ...] = (
     ("recurrent: model.", Recurrent),
     ("transformer: model.", Transformer),
     ("decoder_only: model.", DecoderOnly),
-    ("model.attention.", Attention),
+    ("model.attention.", AttentionConfig),
 )
 """Classes that declare the fields of a model."""
 
@@ -30,7 +30,7 @@ def markdown() -> str:
     parts = []
     for axis, rows in AXES.items():
         if any(row.formula or row.source for row in rows.values()):
-            prefix = "model.attention." if axis in Attention.model_fields else "model."
+            prefix = "model.attention." if axis in AttentionConfig.model_fields else "model."
             parts.append(_table(f"`{prefix}{axis}`", ("value", "formula", "source"), _axis(axis)))
     for prefix, section in OWNERS:
         parts.append(_table(f"Other fields, {prefix}*", ("field", "values", "meaning"), _fields(section)))

@@ -28,7 +28,7 @@ from study.corpora import Corpus
 from study.errors import InputError
 from study.processes import PER_RUN, processor
 from study.scores import scoring
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 from study.store import records
 from study.store.folder import VALIDATIONS, Store, sha256
 from study.store.records import Record
@@ -208,7 +208,7 @@ def _means(
         (row["metric"], row["subset"]): row["value"] for row in store.score_rows(identity) if row["split"] == split
     }
     mean = scoring.nll.of(scoring.nll.table(values))
-    scores = [Score(split=split, metric="nll", value=mean, n=len(values))]
+    scores = [RecordedScore(split=split, metric="nll", value=mean, n=len(values))]
     if corpus is not None and split in corpus.splits:
         scores += scoring.score_nll(values, corpus.splits[split], split, data.in_subsets(split, corpus.splits[split]))
     for score in scores:
@@ -255,9 +255,9 @@ def _apart(found: Iterator[Fact]) -> Iterator[Fact]:
             yield field, float(f"{expected:.6g}"), got
 
 
-def hypothesis_files(record: Record) -> dict[str, list[Score]]:
+def hypothesis_files(record: Record) -> dict[str, list[RecordedScore]]:
     """Return the name of each file of translations that the record names ↦ the scores that it gives."""
-    scores_of: dict[str, list[Score]] = {}
+    scores_of: dict[str, list[RecordedScore]] = {}
     for score in record.scores:
         if score.hypotheses is not None:
             scores_of.setdefault(score.hypotheses, []).append(score)

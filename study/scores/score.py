@@ -5,7 +5,7 @@ from __future__ import annotations
 from study.schema import Count, Identifier, Section, Split
 
 
-class Score(Section):
+class RecordedScore(Section):
     """One number on one split.
 
     Attributes:

@@ -12,19 +12,20 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
 
 from study.corpora.corpus import Link, Pair
 from study.corpora.text import words
 from study.scores.metrics import LENGTHS, with_parts
-from study.scores.score import Score
+from study.scores.score import RecordedScore
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.bleu import BLEU
 
 SMALLEST_BUCKET = 20
 """Buckets with fewer sentences are not scored: their BLEU says little."""
@@ -55,13 +56,13 @@ class Measure:
         facts: of one sentence, from what it is scored by: a hypothesis and its reference, or its NLL.
         score: number that the sums of the facts give; None if they give none. N times the sums give the same number.
         gradient: its derivative by each sum, of finite sums; None if it has none there.
-        signature: how it is computed.
+        signature: returns how it is computed.
     """
 
     facts: Callable[..., Sequence[float]]
     score: Callable[[Sums], float | None]
     gradient: Callable[[Sums], Sequence[float] | None]
-    signature: str = ""
+    signature: Callable[[], str]
 
     def table(self, *columns: Sequence[Any]) -> Table:
         """Return the facts of sentences [sentence, fact].
@@ -95,7 +96,7 @@ class Measure:
         """Return the score of hypotheses, each with its reference, and its signature."""
         value = self.of(self.table(hypotheses, references))
         assert value is not None
-        return Value(value, self.signature)
+        return Value(value, self.signature())
 
 
 def ratio(
@@ -109,13 +110,28 @@ def ratio(
     def gradient(sums: Sums) -> Sequence[float] | None:
         return (scale / sums[1], -scale * sums[0] / sums[1] ** 2) if sums[1] else None
 
-    return Measure(facts, score, gradient, signature)
+    return Measure(facts, score, gradient, lambda: signature)
 
 
-SENTENCE_BLEU = BLEU(force=True, effective_order=True)  # the order changes the score of a sentence, not its n-grams
-CORPUS_BLEU = BLEU(force=True)
-CORPUS_BLEU.corpus_score([""], [[""]])  # the signature counts the references of a call
 ORDERS = 4
+
+
+@cache
+def _sacrebleu(effective_order: bool = False) -> BLEU:
+    """Return sacreBLEU's BLEU; by the effective order, scores of short sentences differ, their n-grams do not.
+
+    It is imported here, because that takes a tenth of a second and most verbs compute no BLEU.
+    """
+    from sacrebleu.metrics.bleu import BLEU
+
+    return BLEU(force=True, effective_order=effective_order)
+
+
+@cache
+def _bleu_signature() -> str:
+    metric = _sacrebleu()
+    metric.corpus_score([""], [[""]])  # the signature counts the references of a call
+    return str(metric.get_signature())
 
 
 @lru_cache(maxsize=2**14)
@@ -124,13 +140,13 @@ def _ngrams(hypothesis: str, reference: str) -> tuple[int, ...]:
 
     They are kept, since few translations change between validations.
     """
-    score = SENTENCE_BLEU.sentence_score(hypothesis, [reference])
+    score = _sacrebleu(effective_order=True).sentence_score(hypothesis, [reference])
     return score.sys_len, score.ref_len, *score.counts, *score.totals
 
 
 def _bleu(sums: Sums) -> float:
     ours, theirs, *ngrams = (round(number) for number in sums)
-    return float(BLEU.compute_bleu(ngrams[:ORDERS], ngrams[ORDERS:], ours, theirs, smooth_method="exp").score)
+    return float(_sacrebleu().compute_bleu(ngrams[:ORDERS], ngrams[ORDERS:], ours, theirs, smooth_method="exp").score)
 
 
 def _bleu_gradient(sums: Sums) -> Sequence[float] | None:
@@ -171,7 +187,7 @@ def _length_facts(nll: float, words: int, tokens: int) -> tuple[float, ...]:
     return 1.0, words, y, words * words, words * y
 
 
-bleu = Measure(_ngrams, _bleu, _bleu_gradient, str(CORPUS_BLEU.get_signature()))
+bleu = Measure(_ngrams, _bleu, _bleu_gradient, _bleu_signature)
 """Corpus BLEU, 0–100: cased, tokenizer 13a, exponential smoothing, one reference (Post 2018)."""
 exact_match = ratio(_exact, "exact|case:mixed|strip:yes|version:1")
 """100 · share of the hypotheses that equal their reference, white space around both taken off."""
@@ -189,7 +205,7 @@ wrong word costs itself alone. What follows the reference's last word costs noth
 """
 nll = ratio(lambda value: (value, 1.0), scale=1.0)
 """Mean NLL of the sentences, nats."""
-nll_by_length = Measure(_length_facts, _length_slope, lambda sums: None)
+nll_by_length = Measure(_length_facts, _length_slope, lambda sums: None, str)
 """Slope Σ (x − x̄) y / Σ (x − x̄)² of y, the NLL of a sentence per target token, over x, the words of its source."""
 
 
@@ -201,6 +217,8 @@ def chrf(hypotheses: Sequence[str], references: Sequence[str]) -> Value:
     """
     if not references or len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} hypotheses for {len(references)} references; each needs the other")
+    from sacrebleu.metrics.chrf import CHRF
+
     metric = CHRF()
     score = metric.corpus_score(hypotheses, [references])
     return Value(float(score.score), str(metric.get_signature()))
@@ -246,7 +264,7 @@ def length_buckets(pairs: Sequence[Pair]) -> dict[str, list[bool]]:
 
 def score_split(
     hypotheses: Sequence[str], pairs: Sequence[Pair], split: str, members: Members | None = None
-) -> list[Score]:
+) -> list[RecordedScore]:
     """Return all text scores of one split: every metric on the whole, BLEU and exact match by length and by `members`.
 
     A bucket of `LENGTHS` appears as `subset="length 4-7"`, a subset of the corpus by its name, if it has
@@ -259,11 +277,11 @@ def score_split(
         for metric in TEXT_SCORES if subset is None else BY_LENGTH if subset in buckets else OF_SUBSETS:
             if metric in MEASURES:
                 measure = MEASURES[metric]
-                value, signature = measure.of(tables[metric][rows]), measure.signature
+                value, signature = measure.of(tables[metric][rows]), measure.signature()
             else:
                 value, signature = TEXT_SCORES[metric](hypotheses, references)
             scores.append(
-                Score(split=split, metric=metric, value=value, n=len(rows), subset=subset, signature=signature)
+                RecordedScore(split=split, metric=metric, value=value, n=len(rows), subset=subset, signature=signature)
             )
     return scores
 
@@ -299,7 +317,7 @@ COUNTED = ("bleu", "exact")
 
 def score_nll(
     values: Sequence[float] | None, pairs: Sequence[Pair], split: str, members: Members | None = None
-) -> list[Score]:
+) -> list[RecordedScore]:
     """Return the scores of parts that follow from the NLL of each sentence: its mean by `members`, its slope by length.
 
     The target tokens of the slope are those of the reference as BLEU counts them (13a), and its end. A model that loses
@@ -317,13 +335,13 @@ def score_nll(
             if metric == "nll" and subset is None:  # a record has it before the perplexity
                 continue
             value = measure.of(tables[metric][rows]) if tables else None
-            scores.append(Score(split=split, metric=metric, value=value, n=len(rows), subset=subset))
+            scores.append(RecordedScore(split=split, metric=metric, value=value, n=len(rows), subset=subset))
     return scores
 
 
 def score_calibrated(
     values: Sequence[float] | None, temperature: float, n: int, split: str, members: Members | None = None
-) -> list[Score]:
+) -> list[RecordedScore]:
     """Return the mean NLL of n sentences at a temperature of the softmax that was fitted on validation, by `members`.
 
     A model that was trained with label smoothing is less certain than it could be, and its NLL pays for that.
@@ -332,7 +350,7 @@ def score_calibrated(
     for subset, rows in _parts(n, members):
         value = None if values is None else nll.of(nll.table([values[row] for row in rows]))
         facts = {"split": split, "metric": "nll_calibrated", "subset": subset}
-        scores.append(Score(**facts, value=value, n=len(rows), signature=signature))
+        scores.append(RecordedScore(**facts, value=value, n=len(rows), signature=signature))
     return scores
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -58,8 +59,8 @@ class Store:
         self.folder, self.published = folder, is_results(folder)
         plugins.learn(folder if self.published else folder.parent)  # users' own mechanisms
         self._records: dict[str, Record] = {}
-        self._by_run: dict[str, dict[str, pa.Table]] = {}
-        self._sentences: dict[tuple[str, ...], pa.Table] = {}
+        self._texts: dict[str, pa.Scalar] = {}
+        self._tables: dict[tuple[str, ...], pa.Table] = {}
 
     def __contains__(self, identity: str) -> bool:
         """Return True if the run has a record."""
@@ -145,15 +146,11 @@ class Store:
             return files.read_text(self._file(identity), records.LARGEST)
         if identity not in self.facts:
             raise InputError(f"{self.where(identity)}: no such record. `study ls runs` lists all.")
-        place, texts = self._texts
-        text: str = texts[place[identity]].as_py()
+        if identity not in self._texts:
+            table = self.table(RUNS, ("id", "record"), identity)
+            self._texts |= zip(table["id"].to_pylist(), table["record"], strict=True)
+        text: str = self._texts[identity].as_py()
         return text
-
-    @cached_property
-    def _texts(self) -> tuple[dict[str, int], pa.ChunkedArray]:
-        """The texts of all published records, and the place of each run among them."""
-        table = self.table(RUNS, ("id", "record"))
-        return {identity: place for place, identity in enumerate(table["id"].to_pylist())}, table["record"]
 
     def content(self, identity: str, name: str) -> bytes | None:
         """Return the bytes of a file beside the record, such as `test.hyp.txt`; None if there is no such file.
@@ -288,11 +285,15 @@ class Store:
 
     def score_rows(self, identity: str) -> list[dict[str, Any]]:
         """Return the scores of a run, those that were added after its record too."""
-        return self._rows(SCORES, identity) if self.published else rows.score_rows(self.tree(identity))
+        if not self.published:
+            return rows.score_rows(self.tree(identity))
+        scores: list[dict[str, Any]] = self._part(SCORES, identity).to_pylist()
+        return scores
 
     def curve_rows(self, identity: str) -> list[dict[str, Any]]:
         """Return the values of a published run's training curve and validations."""
-        return self._rows(CURVES, identity)
+        curves: list[dict[str, Any]] = self._part(CURVES, identity).to_pylist()
+        return curves
 
     @cached_property
     def curves(self) -> pd.DataFrame:
@@ -321,7 +322,7 @@ class Store:
         self,
         name: str,
         columns: Sequence[str] | None = None,
-        split: str | None = None,
+        first: str | None = None,
         repeated: Sequence[str] = REPEATED,
     ) -> pa.Table:
         """Read columns (default: all) of a published table as pyarrow has them.
@@ -329,7 +330,7 @@ class Store:
         Args:
             name: the table.
             columns: its columns.
-            split: the part of a table of sentences.
+            first: read no more than the parts in whose first column this text is: a split, or an id of the runs.
             repeated: columns whose values are kept once.
 
         Raises:
@@ -339,7 +340,7 @@ class Store:
 
         pa.set_memory_pool(pa.system_memory_pool())  # gives back what a read has taken: half of the memory of a command
         paths = self.parts(name) or [self.folder / name / part_name(1)]
-        parts = [files.read_parquet(path, columns, split, self.folder, repeated) for path in paths]
+        parts = [files.read_parquet(path, columns, first, self.folder, repeated) for path in paths]
         return parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
 
     def parts(self, name: str) -> list[Path]:
@@ -373,32 +374,28 @@ class Store:
             (values,) = self._lines(identity, name.removesuffix(kind), (rows.FILES[kind],))
             return rows.file_of(kind, values)
         if name == CURVE:
-            return rows.curve_file(self._rows(CURVES, identity))
-        return "".join(row["content"] for row in self._rows(MAPS, identity) if row["file"] == name).encode() or None
+            return rows.curve_file(self.curve_rows(identity))
+        maps = self._part(MAPS, identity).to_pylist()
+        return "".join(row["content"] for row in maps if row["file"] == name).encode() or None
 
     def _lines(self, identity: str, split: str, columns: tuple[str, ...]) -> list[list[Any]]:
-        """Return a run's columns of a split, by sentence. A split is kept, and divided if a second run is asked for."""
-        import pyarrow.compute as pc
-
+        """Return a run's columns of a split, by sentence. Those of another corpus are kept no longer."""
         name = f"{SENTENCES}/{self.facts[identity]['corpus']}"
-        if (key := (name, split, *columns)) not in self._sentences:
-            kept = {known: table for known, table in self._sentences.items() if known[0] == name}
-            self._sentences = kept | {key: self.table(name, ["id", *columns], split)}
-            lines = self._sentences[key].filter(pc.field("id") == identity)
-        else:
-            if not isinstance(self._sentences[key], dict):
-                self._sentences[key] = by_run(self._sentences[key])
-            lines = self._sentences[key].get(identity)
-        return [[] if lines is None else lines[column].to_pylist() for column in columns]
+        others = [key for key in self._tables if key[0].startswith(SENTENCES) and key[0] != name]
+        for key in others:
+            del self._tables[key]
+        lines = self._part(name, identity, split, columns)
+        return [lines[column].to_pylist() for column in columns]
 
-    def _rows(self, name: str, identity: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
-        """Return a run's rows of a table that has all runs."""
-        if name not in self._by_run:
-            self._by_run[name] = by_run(self.table(name, columns))
-        run_rows: list[dict[str, Any]] = (
-            self._by_run[name][identity].to_pylist() if identity in self._by_run[name] else []
-        )
-        return run_rows
+    def _part(self, name: str, identity: str, split: str | None = None, columns: tuple[str, ...] = ()) -> pa.Table:
+        """Return a run's rows of a table. The table is kept, and divided if a second run is asked for."""
+        key = (name, split or "", *columns)
+        if key not in self._tables:
+            self._tables[key] = self.table(name, ["id", *columns] if columns else None, split)
+            return rows_with(self._tables[key], "id", identity)
+        if not isinstance(self._tables[key], dict):
+            self._tables[key] = divided(self._tables[key], "id")
+        return self._tables[key][identity]
 
 
 def part_name(number: int) -> str:
@@ -406,16 +403,34 @@ def part_name(number: int) -> str:
     return f"{number:04}.parquet"
 
 
-def by_run(table: pa.Table) -> dict[str, pa.Table]:
-    """Return the rows of each run, in their order; a run's are a part of one table."""
+def rows_with(table: pa.Table, column: str, text: str) -> pa.Table:
+    """Return the rows that have a text in a column.
+
+    Arrow's own filter converts the text, and to convert any value Arrow imports pandas, which takes longer.
+    """
+    import numpy as np
+    import pyarrow as pa
+
+    texts = table[column].combine_chunks().dictionary_encode()
+    names = texts.dictionary.to_pylist()
+    code = names.index(text) if text in names else -1
+    places = np.flatnonzero(np.from_dlpack(texts.indices) == code)
+    return table.take(pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))
+
+
+def divided(table: pa.Table, column: str) -> defaultdict[str, pa.Table]:
+    """Return the rows that have each text of a column, in their order; all are parts of one table."""
     import numpy as np
     import pyarrow.compute as pc
 
-    ids = table["id"].combine_chunks().dictionary_encode()
-    names = ids.dictionary.to_pylist()
-    table = table.combine_chunks().take(pc.array_sort_indices(ids.indices))  # stable; from numpy it imports pandas
-    ends = np.cumsum(np.bincount(np.from_dlpack(ids.indices), minlength=len(names))).tolist()
-    return {name: table.slice(low, high - low) for name, low, high in zip(names, [0, *ends], ends, strict=False)}
+    texts = table[column].combine_chunks().dictionary_encode()
+    names = texts.dictionary.to_pylist()
+    table = table.combine_chunks().take(pc.array_sort_indices(texts.indices))  # a stable order
+    ends = np.cumsum(np.bincount(np.from_dlpack(texts.indices), minlength=len(names))).tolist()
+    parts: defaultdict[str, pa.Table] = defaultdict(lambda: table.slice(0, 0))
+    for name, low, high in zip(names, [0, *ends], ends, strict=False):
+        parts[name] = table.slice(low, high - low)
+    return parts
 
 
 def damaged(path: Path, problem: object) -> InputError:

@@ -25,7 +25,7 @@ from study.config import plugins
 from study.config.overrides import flat
 from study.errors import InputError
 from study.schema import Count, Identifier, Section
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 
 SCHEMA_VERSION = 2
 LARGEST = 2**26
@@ -219,7 +219,7 @@ class Record(Section):
     model: ModelFacts | None = None
     resources: Resources | None = None
     selection: Selection | None = None
-    scores: list[Score] = []
+    scores: list[RecordedScore] = []
     diagnostics: dict[str, Any] = {}
     history: list[dict[str, Any]] = []
     per_sentence: dict[str, str] = {}

@@ -22,7 +22,7 @@ from study.config.sites import ALIGNING, READS
 from study.corpora import Link, Pair, words
 from study.models import Translator
 from study.models.translator import BOS, EOS
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 from study.scores.scoring import alignment_error_rate
 from study.training import decode
 from study.training.batches import Batch, Example, collate
@@ -220,7 +220,7 @@ def choose(found: Readings, valid: Sequence[Example]) -> Choice | None:
     return Choice(min(layers, key=lambda place: layers[place]), min(heads, key=lambda place: heads[place]))
 
 
-def alignment_scores(found: Readings, data: Sequence[Example], split: str, choice: Choice) -> list[Score]:
+def alignment_scores(found: Readings, data: Sequence[Example], split: str, choice: Choice) -> list[RecordedScore]:
     """Score a split, whose readings are `found`: none without gold.
 
     AER and mass on gold of the chosen layer, the floor of AER, and AER of the chosen head where there are several.
@@ -238,7 +238,7 @@ def alignment_scores(found: Readings, data: Sequence[Example], split: str, choic
         layer, head = choice.head
         values.append(("aer_best_head", alignment_error(found[layer], gold, head), _signature(choice.head)))
     return [
-        Score(split=split, metric=metric, value=value, n=len(data), signature=signature)
+        RecordedScore(split=split, metric=metric, value=value, n=len(data), signature=signature)
         for metric, value, signature in values
     ]
 
@@ -250,7 +250,7 @@ def _signature(place: Place) -> str:
 
 def attends(
     model: Translator, data: Mapping[str, Sequence[Example]], valid: Sequence[Example], vocabulary: Vocabulary
-) -> list[Score]:
+) -> list[RecordedScore]:
     """Score attention of the source to itself on the splits whose pairs say who attends to whom.
 
     attends_argmax: 100 · the share of source words with gold whose largest weight, heads averaged, is on a gold word.
@@ -275,7 +275,7 @@ def attends(
         if found:
             value = 100 * gold_argmax(found[layer], gold)
             n = sum(len({link.target for link in truth}) for truth in gold)
-            scores.append(Score(split=split, metric="attends_argmax", value=value, n=n, signature=signature))
+            scores.append(RecordedScore(split=split, metric="attends_argmax", value=value, n=n, signature=signature))
     return scores
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from study import files
-from study.attention import Attention, Lengths
+from study.attention import Lengths, MultiHeadAttention
 from study.config import Experiment, plugins, scientific
 from study.errors import InputError
 from study.models import Translator
@@ -37,7 +37,7 @@ def save_model(path: Path, experiment: Experiment, vocabulary: Vocabulary, lengt
 
 def cut(model: Translator) -> dict[str, list[int]]:
     """The heads that are left of each attention that has lost some, by its path in the model."""
-    attentions = ((path, module) for path, module in model.named_modules() if isinstance(module, Attention))
+    attentions = ((path, module) for path, module in model.named_modules() if isinstance(module, MultiHeadAttention))
     return {path: list(a.kept) for path, a in attentions if len(a.kept) < a.config.heads}
 
 
@@ -45,7 +45,7 @@ def cut_to(model: Translator, kept: Mapping[str, Sequence[int]]) -> None:
     """Leave to the attentions named by their paths in the model these of their heads, as a smaller checkpoint says."""
     for path, heads in kept.items():
         attention = model.get_submodule(path)
-        assert isinstance(attention, Attention)
+        assert isinstance(attention, MultiHeadAttention)
         model.set_submodule(path, attention.reduced([attention.kept.index(head) for head in heads]))
 
 

@@ -12,7 +12,7 @@ from study.config import Experiment
 from study.corpora import Contrast, Corpus, Pair
 from study.models import Translator
 from study.scores import scoring
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 from study.training import decode
 from study.training.alignment import alignment_scores, attends, attention_map, choose, gold_of, readings
 from study.training.batches import Example, examples
@@ -25,7 +25,7 @@ TEMPERATURES = tuple(tenth / 10 for tenth in range(5, 16))
 class Evaluation(NamedTuple):
     """Scores of a model, the numbers and texts that they come from, and one attention map to look at."""
 
-    scores: list[Score]
+    scores: list[RecordedScore]
     hypotheses: dict[str, list[str]]
     """Translations by split."""
     nll: dict[str, list[float]]
@@ -38,7 +38,7 @@ def evaluate(
     experiment: Experiment, model: Translator, vocabulary: Vocabulary, corpus: Corpus, valid: Sequence[Example]
 ) -> Evaluation:
     """Score validation and all test splits alike. What aligns is chosen on validation."""
-    scores: list[Score] = []
+    scores: list[RecordedScore] = []
     nll: dict[str, list[float]] = {}
     tests = {split: examples(corpus.splits[split], vocabulary) for split in corpus.tests}
     data: dict[str, Sequence[Example]] = {"valid": valid, **tests}
@@ -62,8 +62,8 @@ def evaluate(
             nll[split] = sentences.tolist()
             total = float(sentences.sum())
             mean, perplexity = total / len(part), float(np.exp(min(total / tokens, 700.0)))
-        scores.append(Score(split=split, metric="nll", value=mean, n=len(part)))
-        scores.append(Score(split=split, metric="perplexity", value=perplexity, n=tokens))
+        scores.append(RecordedScore(split=split, metric="nll", value=mean, n=len(part)))
+        scores.append(RecordedScore(split=split, metric="perplexity", value=perplexity, n=tokens))
         scores += scoring.score_nll(nll.get(split), pairs, split, members)
         calibrated = losses[split][:, cooled].tolist() if readable else None
         scores += scoring.score_calibrated(calibrated, TEMPERATURES[cooled], len(pairs), split, members)
@@ -76,7 +76,7 @@ def evaluate(
     return Evaluation(scores, hypotheses, nll, shown, speed)
 
 
-def _contrasts(model: Translator, contrasts: Sequence[Contrast], vocabulary: Vocabulary) -> list[Score]:
+def _contrasts(model: Translator, contrasts: Sequence[Contrast], vocabulary: Vocabulary) -> list[RecordedScore]:
     """Share of minimal pairs in which both halves give the right translation the higher probability (chance 25%).
 
     The score has no value if the model cannot read every half.
@@ -91,4 +91,4 @@ def _contrasts(model: Translator, contrasts: Sequence[Contrast], vocabulary: Voc
     for contrast, good in zip(contrasts, (nll[0] < nll[1]).tolist(), strict=True):
         right[contrast.pair] = right.get(contrast.pair, True) and good
     value = 100 * sum(right.values()) / len(right)
-    return [Score(split="pronoun", metric="contrast", value=value if readable else None, n=len(right))]
+    return [RecordedScore(split="pronoun", metric="contrast", value=value if readable else None, n=len(right))]

@@ -9,7 +9,7 @@ from scipy import stats
 
 from study import files
 from study.analysis import costs
-from study.analysis.costs import Costs, Measured, Site
+from study.analysis.costs import Costs, Measured, TimedSite
 from study.errors import InputError
 
 ONE = [10.0, 11.0, 9.0, 10.5]
@@ -21,7 +21,7 @@ def folder(tmp_path):
     """Four heads and one, measured in four processes."""
     sites = {1: (ONE, 8.0), 4: ([time * factor for time, factor in zip(ONE, FACTORS, strict=True)], 10.0)}
     measured = [
-        Measured(site=Site(heads=heads, **FIRST), milliseconds=times, megabytes=size)
+        Measured(site=TimedSite(heads=heads, **FIRST), milliseconds=times, megabytes=size)
         for heads, (times, size) in sites.items()
     ]
     found = Costs(provenance=MACHINE, threads=1, rounds=1, tokens=2048, measured=measured)

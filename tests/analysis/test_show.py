@@ -10,7 +10,7 @@ from study.commands.report import main as report
 from study.commands.show import main
 from study.corpora.catalogue import KINDS
 from study.errors import InputError
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 from study.store.folder import Store
 from study.store.records import ModelFacts
 
@@ -19,8 +19,11 @@ def test_a_run_as_text_and_picture(tiny, printed):
     sizes = ModelFacts(parameters=12345, parameters_attention=678, flops_per_token=90123)
     cell = tiny.cells["score=bilinear", 1]
     record = tiny.record(cell, 70.0)
-    part = Score(split="test", metric="exact", subset="length 4-7", value=80.0, n=20)
-    rest = [Score(split="valid", metric="nll", value=1.5, n=30), Score(split="test", metric="aer", value=0.25, n=40)]
+    part = RecordedScore(split="test", metric="exact", subset="length 4-7", value=80.0, n=20)
+    rest = [
+        RecordedScore(split="valid", metric="nll", value=1.5, n=30),
+        RecordedScore(split="test", metric="aer", value=0.25, n=40),
+    ]
     scores = [*record.scores, part, *rest]
     took = record.resources.model_copy(update={"train_seconds": 0.0, "wall_seconds": 75.6})
     path = tiny.write("bilinear", 1, 70.0, model=sizes, scores=scores, resources=took)

@@ -15,7 +15,7 @@ from study.analysis.report import report_sweep
 from study.analysis.runs import Runs
 from study.analysis.tables import Row, Table
 from study.errors import InputError
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 
 
 def report(tiny):
@@ -82,7 +82,7 @@ def test_every_hole_is_a_row_and_no_average_hides_one(tiny):
 
 def test_a_score_that_is_null_in_a_finished_run_leaves_its_arm_without_a_mean(tiny):
     tiny.complete()
-    nothing = [Score(split="test", metric="exact", value=None, n=50)]
+    nothing = [RecordedScore(split="test", metric="exact", value=None, n=50)]
     tiny.write("bilinear", 2, 0.0, scores=nothing)
     assert report(tiny).table.rows[1].cells["interval"] == "no value"
     tiny.write("dot", 1, 0.0, scores=nothing)

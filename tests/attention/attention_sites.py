@@ -2,8 +2,8 @@
 
 import torch
 
-from study.attention import Attention, Lengths, View
-from study.config import Attention as Config
+from study.attention import Lengths, MultiHeadAttention, View
+from study.config import AttentionConfig as Config
 from study.models import initialise
 
 B, H, L, S, K, V, A, R = 2, 3, 5, 7, 17, 19, 23, 29
@@ -14,7 +14,7 @@ LENGTHS = Lengths(longest=31, typical=37)
 def site(query=DQ, memory=DK, lengths=LENGTHS, layer=1, positions=None, **fields):
     """An initialised site in float64 whose biases are not 0."""
     config = Config(**{"heads": H, **fields}).resolved(query, memory)
-    attention = Attention(config, query, memory, lengths, layer, positions)
+    attention = MultiHeadAttention(config, query, memory, lengths, layer, positions)
     initialise(attention, 1)
     with torch.no_grad():
         for name, parameter in attention.named_parameters():

@@ -6,7 +6,7 @@ import pytest
 import torch
 from attention_sites import DK, DQ, LENGTHS, A, B, H, K, L, R, S, inputs, seen, site
 
-from study.config import Attention as Config
+from study.config import AttentionConfig as Config
 from study.config.mechanisms import MAPS, SCALE, SCORE
 from study.models.build import generator
 

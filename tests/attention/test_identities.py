@@ -6,7 +6,7 @@ from attention_sites import DQ, A, H, K, V, close, context, inputs, seen, site
 from pydantic import ValidationError
 
 from study.attention.combine import Combine
-from study.config import Attention as Config
+from study.config import AttentionConfig as Config
 from study.config.mechanisms import COMBINE
 
 

@@ -6,8 +6,8 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from study.attention import Attention, Lengths, View, scores
-from study.config import Attention as Config
+from study.attention import Lengths, MultiHeadAttention, View, scores
+from study.config import AttentionConfig as Config
 from study.config import experiment_from
 from study.config.mechanisms import AXES, REACH, SCORE
 from study.models import build, initialise
@@ -102,7 +102,7 @@ class Largest(TorchDispatchMode):
 
 def test_additive_attention_never_builds_the_concatenation():
     length, slots, width = 29, 31, 12  # L·S is far above every weight and input
-    attention = Attention(Config(score="additive", heads=1).resolved(width, width), width, width)
+    attention = MultiHeadAttention(Config(score="additive", heads=1).resolved(width, width), width, width)
     initialise(attention, 1)
     query, states = torch.randn(1, length, width), torch.randn(1, slots, width)
     mask = torch.ones(1, slots, dtype=torch.bool)

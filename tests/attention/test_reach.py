@@ -9,9 +9,9 @@ import pytest
 import torch
 from attention_sites import B, H, L, S, seen, view
 
-from study.attention import Attention, Lengths, View, multihead
+from study.attention import Lengths, MultiHeadAttention, View, multihead
 from study.attention.reach import Hard
-from study.config import Attention as Config
+from study.config import AttentionConfig as Config
 from study.config import Recurrent, Transformer
 from study.config.mechanisms import SCORE
 from study.models import build, initialise
@@ -247,7 +247,7 @@ def test_a_window_is_looked_up_where_that_is_cheaper_and_nobody_taps(monkeypatch
     query, states, mask = inputs()
     for score, window, looked_up in [("additive", 0, [1, 1]), ("additive", 1, []), ("dot", 0, []), ("location", 0, [])]:
         config = Config(heads=H, reach="local_m", window=window, score=score).resolved(D, D)
-        attention = Attention(config, D, D, Lengths(S, S))
+        attention = MultiHeadAttention(config, D, D, Lengths(S, S))
         initialise(attention, 1)
         attention.double()
         attention(query, attention.remember(states, mask), attention_sites.view(mask))

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from study.attention import View
 from study.attention.positions import Positions
-from study.config import Attention as Config
+from study.config import AttentionConfig as Config
 from study.config import experiment_from
 from study.models import build
 from study.models.cost import Sizes, cost

@@ -19,7 +19,7 @@ from study.claims.sentences import SentenceNoises
 from study.claims.verdicts import by_claim, deciding, summary
 from study.errors import InputError
 from study.folders import CHECKOUT
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 from study.store.folder import Store
 
 PAIR = CLAIM["questions"][0]["contrasts"][0]
@@ -82,7 +82,9 @@ def test_two_scores_decide_together(tmp_path):
     """Exact match +9.8 and NLL +9.8, which is worse: their signs differ, so the question is open."""
     made = Study(tmp_path)
     for score, values in (("dot", DOT), ("bilinear", LESS)):
-        made.write(score, 0.001, values, more=lambda value: [Score(split="test", metric="nll", value=value, n=50)])
+        made.write(
+            score, 0.001, values, more=lambda value: [RecordedScore(split="test", metric="nll", value=value, n=50)]
+        )
     worth = {"points": {"source": "fixed", "values": {"grammar/recurrent": {"exact": 4.0, "nll": 1.0, "bleu": 2.0}}}}
     for second, verdict in (("test/nll", "open"), ("test/bleu", "holds")):
         (row,) = made.ask(margins=worth, margin="0.5 points", second=second)
@@ -203,7 +205,9 @@ def test_the_multiverse_changes_one_rule_at_a_time(tmp_path):
     """+9.8, 90% [+7.4, +12.2], in all scores; less NLL is better. The margin is 7 points, half of it 3.5, twice 14."""
     made = Study(tmp_path)
     for score, values in (("dot", DOT), ("bilinear", LESS)):
-        made.write(score, 0.001, values, more=lambda value: [Score(split="test", metric="nll", value=value, n=50)])
+        made.write(
+            score, 0.001, values, more=lambda value: [RecordedScore(split="test", metric="nll", value=value, n=50)]
+        )
     named = {"points": {"source": "fixed", "values": {"grammar/recurrent": {"exact": 14.0, "bleu": 80.0}}}}
     equal = {"half the margin": "fails", "twice the margin": "holds", "by bleu": "holds", "by nll": ""}
     better = dict.fromkeys(("half the margin", "paired by seed", "not adjusted", "by bleu"), "holds")
@@ -294,7 +298,7 @@ def test_a_correlation_leaves_arms_out_and_is_blocked_by_a_diverged_run(tmp_path
     places = [(score, rate) for score in ("dot", "bilinear", "additive") for rate in (0.001, 0.004)]
 
     def write(i, exact, **facts):
-        aer = [Score(split="test", metric="aer", value=0.5 - 0.05 * order[i], n=50)]
+        aer = [RecordedScore(split="test", metric="aer", value=0.5 - 0.05 * order[i], n=50)]
         made.write(*places[i], {seed: exact + 0.1 * (seed % 3) for seed in SEEDS}, more=lambda value: aer, **facts)
 
     for i in range(6):

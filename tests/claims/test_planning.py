@@ -5,7 +5,7 @@ import yaml
 from claim_cases import CLAIM, SEEDS, Study
 
 from study.claims import planning, predictions, schema
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 
 VALID = {"dot": (80.0, 82.0, 81.0, 79.0, 83.0), "bilinear": (70.0, 74.0, 72.0, 71.0, 73.0)}
 """Variances 2.5 and 2.5: an sd of 1.58."""
@@ -21,7 +21,7 @@ def test_the_spread_of_a_sweep_and_its_first_answer(tmp_path, monkeypatch):
     assert planning.spreads(made.spec, planning.sources(made.runs), "test/exact", pairs) == {}, "no runs of two seeds"
     for score, values in VALID.items():
         for seed, value in zip(SEEDS, values, strict=True):
-            more = [Score(split="valid", metric="exact", value=value, n=50)]
+            more = [RecordedScore(split="valid", metric="exact", value=value, n=50)]
             made.write(score, 0.001, {seed: value}, more=lambda _, more=more: more)
     ((spread, told),) = planning.spreads(made.spec, planning.sources(made.runs), "test/exact", pairs).values()
     assert spread.sd == pytest.approx(2.5**0.5)

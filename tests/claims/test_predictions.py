@@ -8,7 +8,7 @@ from study.analysis.runs import Runs
 from study.claims import predictions
 from study.claims.predictions import Predictions, compare
 from study.folders import CHECKOUT
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 from study.sweep.spec import load
 
 ARMS = ["memory=states", "memory=final", "memory=mean", "score=additive", "scale=none", "reach=local_m window=4"]
@@ -28,7 +28,7 @@ def case(folder, name, lr):
 
     def scores(e):
         bleu = BLEU[arm(e)] + 0.01 * e.seed
-        return [Score(split=split, metric="bleu", value=bleu, n=50) for split in ("test", "test_2016_flickr")]
+        return [RecordedScore(split=split, metric="bleu", value=bleu, n=50) for split in ("test", "test_2016_flickr")]
 
     made.write(lambda e: NLL[arm(e)] + 0.01 * e.seed, scores)
     return made

@@ -3,7 +3,7 @@
 import ast
 from pathlib import Path
 
-from study.config import Attention, Recurrent, Transformer
+from study.config import AttentionConfig, Recurrent, Transformer
 from study.config.mechanisms import AXES, DERIVED, SIZES
 
 ROOT = Path(__file__).parents[2] / "study"
@@ -65,7 +65,7 @@ def test_the_check_above_finds_lists_and_branches():
 
 
 def test_options_of_rows_are_fields():
-    fields = {*Attention.model_fields, *Recurrent.model_fields, *Transformer.model_fields}
+    fields = {*AttentionConfig.model_fields, *Recurrent.model_fields, *Transformer.model_fields}
     options = {option for rows in AXES.values() for row in rows.values() for option in row.options}
     assert {*options, *SIZES, *DERIVED} <= fields
     assert set(DERIVED) <= options

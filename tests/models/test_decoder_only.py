@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from study.attention import View
-from study.config import Attention, experiment_from, trained
+from study.config import AttentionConfig, experiment_from, trained
 from study.config.mechanisms import AXES, POSITIONS
 from study.errors import InputError
 from study.models.cost import Sizes, cost
@@ -156,7 +156,7 @@ UNSCALED = ("rsqrt", "inverse", "inverse_rsqrt")
 VALUES = [
     (axis, value)
     for axis, rows in AXES.items()
-    if axis in Attention.model_fields and axis != "site"
+    if axis in AttentionConfig.model_fields and axis != "site"
     for value in rows
     if value != "hard"
 ] + [("groups", 1), ("exclude_self", True), ("equal_start", True), ("cap", 3.0), ("window", 0)]

@@ -11,7 +11,7 @@ from study.__main__ import main
 from study.attention.part import Part
 from study.attention.site import build_site
 from study.attention.view import View
-from study.config import Attention, experiment_from, plugins
+from study.config import AttentionConfig, experiment_from, plugins
 from study.config.mechanisms import AXES
 from study.errors import InputError
 from study.models import build, initialise
@@ -95,7 +95,7 @@ def test_every_axis_that_is_open_has_an_example_with_a_parameter(here):
 
 def built(**fields):
     plugins.allow(fields.values())
-    module = build_site(Attention.model_validate(fields).resolved(24, 24), 24, 24, causal=True)
+    module = build_site(AttentionConfig.model_validate(fields).resolved(24, 24), 24, 24, causal=True)
     initialise(module, 1)
     return module.double()
 

@@ -4,7 +4,7 @@ import model_cases as cases
 import pytest
 import torch
 
-from study.attention import Attention
+from study.attention import MultiHeadAttention
 from study.config import experiment_from
 from study.models import build
 from study.models.search import beam_search
@@ -75,7 +75,7 @@ def test_without_any_head_the_residual_path_is_left(family, combine):
     torch.testing.assert_close(out, expected, rtol=0, atol=1e-5)
     torch.testing.assert_close(cases.stepped(translator, source, target), expected, rtol=0, atol=1e-5)
     assert heads_of(translator) == []
-    attentions = [module for module in translator.modules() if isinstance(module, Attention)]
+    attentions = [module for module in translator.modules() if isinstance(module, MultiHeadAttention)]
     assert all(p.numel() == 0 for attention in attentions for p in attention.parameters())
     assert len(beam_search(translator, source, source != PAD, beam=2, length_penalty=1.0)) == len(source)
 

@@ -1,6 +1,6 @@
 """Random legal models: any mixture of the configuration's own values, without those that it refuses beside the rest."""
 
-from study.config import Attention, DecoderOnly, Recurrent, Transformer, experiment_from
+from study.config import AttentionConfig, DecoderOnly, Recurrent, Transformer, experiment_from
 from study.config.mechanisms import AXES, REACH, choices
 from study.errors import InputError
 
@@ -70,7 +70,7 @@ def axes(family):
         if name not in ("family", "attention", "factors")
     }
     at = ["", *(f"{site}." for site in sites.model_fields)]
-    attention = {name: values(name, field) for name, field in Attention.model_fields.items()}
+    attention = {name: values(name, field) for name, field in AttentionConfig.model_fields.items()}
     return own | {f"model.attention.{site}{name}": some for site in at for name, some in attention.items()}
 
 

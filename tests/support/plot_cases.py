@@ -3,7 +3,7 @@
 from published_lab import record_of
 
 from study import files
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 from study.store import records
 from study.sweep.spec import load
 
@@ -32,7 +32,7 @@ class Case:
         """A record for every run: `score(experiment)` in the sweep's metric, and the scores that `more` returns."""
         split, metric = self.spec.metric
         for cell in self.spec.runnable:
-            own = Score(split=split, metric=metric, value=score(cell.experiment), n=50)
+            own = RecordedScore(split=split, metric=metric, value=score(cell.experiment), n=50)
             record = record_of(cell, [own, *more(cell.experiment)], [{"step": 20, "valid_bleu": 20.0}])
             files.write(self.runs / cell.id / "record.json", records.dumps(record))
 

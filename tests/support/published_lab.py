@@ -17,7 +17,7 @@ from study.folders import CHECKOUT as ROOT
 from study.publish.publish import publish
 from study.publish.verify import verify
 from study.scores import scoring
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 from study.store import records
 from study.store.manifest import Results, write_manifest
 from study.store.records import DataFacts, Provenance, Record, Resources, Selection
@@ -126,9 +126,9 @@ class Lab:
             }
             scores = [s for split in ("test", "long") for s in self._scored(cell.id, split, place)]
             for split in ("valid", "deep", "pronoun"):
-                scores.append(Score(split=split, metric="nll", value=1.5, n=sizes[split]))
+                scores.append(RecordedScore(split=split, metric="nll", value=1.5, n=sizes[split]))
             for split in ("test", "valid"):
-                scores.append(Score(split=split, metric="perplexity", value=math.exp(0.5), n=3 * sizes[split]))
+                scores.append(RecordedScore(split=split, metric="perplexity", value=math.exp(0.5), n=3 * sizes[split]))
             for name, text in losses.items():
                 files.write(self.runs / cell.id / name, text)
             self.write(self._record(cell, scores, {name: digest_of(text) for name, text in losses.items()}))
@@ -142,7 +142,7 @@ class Lab:
         files.write(self.runs / identity / f"{split}.hyp.txt", text)
         named = {"hypotheses": f"{split}.hyp.txt", "hypotheses_sha256": digest_of(text)}
         scores = scoring.score_split(lines, self.corpus.splits[split], split)
-        nll = Score(split=split, metric="nll", value=1.5, n=len(lines))
+        nll = RecordedScore(split=split, metric="nll", value=1.5, n=len(lines))
         return [*(score.model_copy(update=named) for score in scores), nll]
 
     def _record(self, cell, scores, per_sentence):

@@ -2,7 +2,7 @@
 
 from study import files
 from study.config import config_hash, recorded
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 from study.store import records
 from study.store.records import Record
 
@@ -17,7 +17,7 @@ def write(experiment, folder, valid, status="finished"):
         config=recorded(experiment),
         config_hash=config_hash(experiment),
         seed=experiment.seed,
-        scores=[Score(split=split, metric="nll", value=value, n=9) for split, value in scores],
+        scores=[RecordedScore(split=split, metric="nll", value=value, n=9) for split, value in scores],
     )
     files.write(folder / "record.json", records.dumps(record))
 

@@ -7,7 +7,7 @@ from study.analysis.runs import Runs
 from study.corpora.probes import probe
 from study.files import write
 from study.folders import CHECKOUT, RUNS
-from study.scores.score import Score
+from study.scores.score import RecordedScore
 from study.store import records, tables
 from study.sweep.spec import load
 
@@ -125,8 +125,8 @@ class Tiny:
         return record_of(
             cell,
             scores=[
-                Score(split="test", metric="bleu", value=bleu, n=50, signature="tok:13a"),
-                Score(split="test", metric="exact", value=exact, n=50),
+                RecordedScore(split="test", metric="bleu", value=bleu, n=50, signature="tok:13a"),
+                RecordedScore(split="test", metric="exact", value=exact, n=50),
             ],
             history=[
                 {"step": 10, "valid_bleu": 1.0, "valid_loss": 3.0},

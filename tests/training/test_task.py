@@ -9,7 +9,7 @@ import torch
 from tiny_sweep import GRAMMAR, GRAPH
 
 import study
-from study.attention.multihead import Attention
+from study.attention.multihead import MultiHeadAttention
 from study.config import experiment_from
 from study.training.run import run
 
@@ -146,7 +146,7 @@ def test_maps_of_the_third_rate_learn_at_one_over_the_root_of_d_of_the_rate_unde
         quiet = {"logger": False, "enable_checkpointing": False, "limit_val_batches": 0}
         trainer(tmp_path, max_steps=3, **quiet).fit(task, data)
         trained.append(dict(task.model.state_dict()))
-        monkeypatch.setattr(Attention, "shares", quarter)
+        monkeypatch.setattr(MultiHeadAttention, "shares", quarter)
     unscaled, scaled = trained
     for name, tensor in scaled.items():
         ratio = 2 if name.endswith(("map_query.weight", "map_key.weight")) else 1

@@ -12,7 +12,7 @@ from typing import Literal
 from study.corpora.grammar.draw import Draw
 from study.corpora.grammar.frames import frames
 from study.corpora.grammar.lexicon import Conjunction, Lexicon
-from study.corpora.grammar.shapes import Outline, Part, Shape, outlines, shares
+from study.corpora.grammar.shapes import ClauseShape, Outline, Shape, outlines, shares
 from study.corpora.grammar.tree import Clause, Frame, Mention, Phrase, mentions
 
 DASS = Conjunction("dass", "that")
@@ -109,7 +109,7 @@ def _hosts(clause: Clause) -> list[Phrase]:
     return [phrase for phrase in hosts if phrase and not phrase.relative]
 
 
-def _subordinate(part: Part, frame: Frame, host: Clause, lexicon: Lexicon, draw: Draw) -> Clause:
+def _subordinate(part: ClauseShape, frame: Frame, host: Clause, lexicon: Lexicon, draw: Draw) -> Clause:
     clause = _clause("subordinate", frame)
     if part.role == "complement":
         clause.conjunction = DASS

@@ -12,18 +12,21 @@ from study.corpora.grammar.frames import Use, frames
 Role = Literal["main", "before", "after", "complement", "relative"]
 
 
-class Part(NamedTuple):
+class ClauseShape(NamedTuple):
     """A clause, and the number of the earlier clause of its unit to which it belongs."""
 
     role: Role
     host: int = 0
 
 
-Shape = tuple[Part, ...]
+Shape = tuple[ClauseShape, ...]
 """A unit: a main clause with the clauses nested in it."""
 
-_MAIN = Part("main")
-_BEFORE, _AFTER, _COMPLEMENT, _RELATIVE = Part("before"), Part("after"), Part("complement"), Part("relative")
+_MAIN = ClauseShape("main")
+_BEFORE = ClauseShape("before")
+_AFTER = ClauseShape("after")
+_COMPLEMENT = ClauseShape("complement")
+_RELATIVE = ClauseShape("relative")
 
 FLAT: tuple[Shape, ...] = (
     (_MAIN,),
@@ -39,18 +42,18 @@ FLAT: tuple[Shape, ...] = (
 """Shapes of the training data: nothing is nested in a nested clause."""
 
 DEEP: tuple[Shape, ...] = (
-    (_MAIN, _RELATIVE, Part("relative", 1)),
-    (_MAIN, _RELATIVE, Part("complement", 1)),
-    (_MAIN, _AFTER, Part("relative", 1)),
-    (_MAIN, _BEFORE, Part("relative", 1)),
-    (_MAIN, _BEFORE, Part("complement", 1)),
-    (_MAIN, _COMPLEMENT, Part("relative", 1)),
-    (_MAIN, _COMPLEMENT, Part("complement", 1)),
-    (_MAIN, _COMPLEMENT, Part("after", 1)),
-    (_MAIN, _RELATIVE, Part("relative", 1), Part("relative", 2)),
-    (_MAIN, _COMPLEMENT, Part("relative", 1), Part("relative", 2)),
-    (_MAIN, _COMPLEMENT, Part("complement", 1), Part("relative", 2)),
-    (_MAIN, _AFTER, Part("complement", 1), Part("relative", 2)),
+    (_MAIN, _RELATIVE, ClauseShape("relative", 1)),
+    (_MAIN, _RELATIVE, ClauseShape("complement", 1)),
+    (_MAIN, _AFTER, ClauseShape("relative", 1)),
+    (_MAIN, _BEFORE, ClauseShape("relative", 1)),
+    (_MAIN, _BEFORE, ClauseShape("complement", 1)),
+    (_MAIN, _COMPLEMENT, ClauseShape("relative", 1)),
+    (_MAIN, _COMPLEMENT, ClauseShape("complement", 1)),
+    (_MAIN, _COMPLEMENT, ClauseShape("after", 1)),
+    (_MAIN, _RELATIVE, ClauseShape("relative", 1), ClauseShape("relative", 2)),
+    (_MAIN, _COMPLEMENT, ClauseShape("relative", 1), ClauseShape("relative", 2)),
+    (_MAIN, _COMPLEMENT, ClauseShape("complement", 1), ClauseShape("relative", 2)),
+    (_MAIN, _AFTER, ClauseShape("complement", 1), ClauseShape("relative", 2)),
 )
 """Shapes nested two and three deep."""
 
