@@ -65,6 +65,7 @@ COMMANDS = {
     "claims": ("claims", "--claims", "claims.yaml", "--runs", "runs"),
     "site": ("site", "--runs", "own", "--out", "pages"),
     "publish": ("publish", "sweeps/tiny.yaml"),
+    "fetch": ("fetch", "results", "--from", str(HERE.parent)),
     "verify": ("verify", "--results", "published/results"),
     "reproduce": ("reproduce", "tables", "--results", "published/results"),
     "wandb": ("wandb", "push", "own"),

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from processes import output_of
+from wheel import installed
 
 from study.__main__ import EXTRAS
 
@@ -128,7 +129,7 @@ for words in ("sweep quickstart --dry-run", "sweep sweeps/quickstart.yaml --dry-
     assert "quickstart" in told(words)
 assert "got grammar-recurrent-dot-c61874e4-s1, which has none" in told("show quickstart/1", 2)
 for words, option in (("claims", "runs"), ("site", "runs"), ("report --figures", "runs"), ("verify", "results")):
-    assert f"A checkout of the study has them: name its folder results with --{option}" in told(words, 2), words
+    assert f"`study fetch results` brings them; or name a folder of them with --{option}" in told(words, 2), words
 try:
     study.results("scaling")
 except study.InputError as problem:
@@ -141,14 +142,7 @@ for words in ("train --seed 3", "explain", "translate mine hallo"):
 
 def test_a_wheel_works_in_an_empty_folder(tmp_path):
     """Also beside a study.py, and without the sweeps, results and git of a checkout."""
-    source, site, empty = (tmp_path / name for name in ("source", "site", "empty"))
-    shutil.copytree(ROOT / "study", source / "study", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    offline = (
-        "-m pip install --quiet --no-deps --no-index --no-build-isolation --no-compile --disable-pip-version-check"
-    )
-    subprocess.run([sys.executable, *offline.split(), "--target", site, source], check=True)
+    site, empty = installed(tmp_path), tmp_path / "empty"
     assert (site / "study" / "py.typed").is_file()
     assert len([*(site / "study" / "sweeps").glob("*.yaml")]) > 40
     empty.mkdir()
