@@ -9,6 +9,7 @@ import sys
 import threading
 import zipfile
 from email import message_from_string
+from hashlib import sha256
 
 import pytest
 from processes import output_of
@@ -140,7 +141,15 @@ def test_every_verb_that_reads_results_works_after_a_fetch(study, tmp_path):
         expected = output_of(sys.executable, "-P", "-m", "study", *words, cwd=tmp_path)
         assert study(folder, *words) == (0, expected, ""), words
     (folder / "results" / "tables" / "quickstart.csv").unlink()
+    manifest, table = folder / "results" / "manifest.json", folder / "results" / "tables" / "scores.csv"
+    text, before = manifest.read_text("utf-8"), sha256(table.read_bytes()).hexdigest()
+    manifest.write_text(text.replace(before, "0" * 64), "utf-8")
     assert study(folder, "reproduce", "tables")[1].endswith("nothing differs from what is published\n")
+    assert manifest.read_text("utf-8") == text
+    manifest.write_text(text.replace(before, "0" * 64), "utf-8")
+    status, out, _ = study(folder, "reproduce", "readme")
+    assert (status, out.splitlines()[-1]) == (1, "differs from what is published: tables/scores.csv")
+    manifest.write_text(text, "utf-8")
     told = study(folder, "verify")
     assert told[0] == 0, told
     assert "root hash     that of this version of the package" in told[1]

@@ -148,11 +148,11 @@ def _unchanged(results: Results, say: Callable[[str], None]) -> bool:
     try:
         changed, what = Checkout(results.root).changed([str(results.root.resolve()), *OUTPUTS]), "committed"
     except InputError:
-        published = shipped()
-        if results.manifest.sweeps != published.sweeps:
+        now, published = Results(results.root).manifest, shipped()
+        if now.sweeps != published.sweeps:
             say("not in a git checkout, so there is nothing to compare with")
             return True
-        differing = results.manifest.files.items() ^ published.files.items()
+        differing = now.files.items() ^ published.files.items()
         changed, what = sorted({name for name, _ in differing}), "published"
     for line in changed:
         say(f"differs from what is {what}: {line}")
