@@ -12,7 +12,7 @@ TORCH = $(PIP) -c requirements.lock torch
 CHECKOUT = $(PIP) -qq --no-deps --no-build-isolation -e .
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z ]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z -]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' Makefile
 
 sweep: .venv/.train ## run what SWEEP (sweeps/quickstart.yaml) declares and is missing, then print its table
 	@.venv/bin/python -P -m study sweep $(SWEEP) $(ARGS)
@@ -34,7 +34,10 @@ tables figures paper: .venv/.paper ## that part of it
 verify: .venv/.core ## check every published file, in seconds; ARGS=--rescore scores every translation again, 100 minutes of a core; no torch
 	@.venv/bin/python -P -m study verify $(ARGS)
 
-test: .venv/.dev ## all tests, on all cores; ARGS='-n 0 -k lease' takes one process and some of them
+test: .venv/.dev ## the tests of minutes, on all cores; ARGS='-n 0 -k lease' takes one process and some of them
+	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal -m 'not slow' $(ARGS)
+
+test-all: .venv/.dev ## all tests: also those that kill, fill disks, lose servers and draw situations
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 8 --dist worksteal $(ARGS)
 
 parity: .venv/.parity ## compare mechanisms with published code, with its weights: transformers, x-transformers and others
@@ -108,4 +111,4 @@ lock: .venv/bin/python ## rewrite requirements.* for pyproject.toml; named versi
 	@$(CHECKOUT)
 	@touch $@
 
-.PHONY: help sweep embedded report reproduce tables figures paper verify test parity docs check site bench lock
+.PHONY: help sweep embedded report reproduce tables figures paper verify test test-all parity docs check site bench lock

@@ -384,6 +384,7 @@ def server():
         running.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "situation"), drawn(), ids=lambda part: part.replace(" ", "_"))
 def test_a_verb_in_a_situation_is_done_or_says_one_line_and_does_it_later(
     verb, situation, world, server, tmp_path, record_property

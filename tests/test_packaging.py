@@ -212,6 +212,7 @@ SIZES = '"train_pairs": 4000, "test_pairs": 200', '"train_pairs": 200, "test_pai
 """Sizes of the notebook, and those of a corpus that other tests have made."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["compare-two-scores", "rebuild-a-table"])
 def test_the_notebooks_run(name, tmp_path, monkeypatch):
     """In this process, cell after cell: they have no commands of Jupyter."""
