@@ -1,38 +1,40 @@
-"""Compare the files that pip has installed with requirements.hashes: `hashes.py REPORT`, after `pip install --report`.
+"""The part of requirements.hashes that extras of the package need: `hashes.py EXTRA ...` prints it.
 
-torch has one file for each kind of GPU and brings its own libraries. They are compared by version only.
+pip compares the files with these hashes before it runs any of them: `pip install --require-hashes --no-deps -r PART`.
+torch is not in it, because its file depends on the machine. What torch itself needs is.
 """
 
-import json
 import re
 import sys
+import tomllib
 from pathlib import Path
 
-BUILDS = re.compile(r"torch$|(cuda|nvidia-[cn]|triton)")
+ROOT = Path(__file__).parents[1]
+BUILDERS = {"setuptools"}
+"""Packages that install the checkout itself."""
 
 
-def main(report: Path, locked: Path) -> int:
-    """Return 0 if every file that was installed from an index has a known hash, 1 otherwise."""
-    text = locked.read_text(encoding="utf-8")
-    hashes, names = set(re.findall(r"--hash=sha256:(\w+)", text)), set(re.findall(r"^([\w.-]+)==", text, re.MULTILINE))
-    wrong = []
-    for item in json.loads(report.read_text(encoding="utf-8"))["install"]:
-        name = re.sub(r"[-_.]+", "-", item["metadata"]["name"]).lower()
-        archive = item["download_info"].get("archive_info")
-        if archive is None or BUILDS.match(name):  # None: this checkout
-            continue
-        if name not in names:
-            print(f"{name}: not in {locked.name}, so its file is not checked. `make lock` adds it.")
-        elif archive["hashes"]["sha256"] not in hashes:
-            wrong.append(name)
-    if wrong:
-        print(
-            f"{', '.join(wrong)}: expected a file of {locked.name}, got another one from the package index. .venv is "
-            "removed. Use another index, or accept these files: make HASHES=true …",
-            file=sys.stderr,
-        )
-    return int(bool(wrong))
+def needed(extras, project):
+    """Return the names that the package and these extras require themselves."""
+    lines = [line for extra in extras for line in project["optional-dependencies"][extra]]
+    names = set()
+    for line in lines:
+        name, inner = re.match(r"([\w.-]+)(?:\[([\w,-]+)\])?", line).groups()
+        names |= needed(inner.split(","), project) if name == project["name"] else {name}
+    direct = (re.match(r"[\w.-]+", line)[0] for line in project["dependencies"])
+    return {re.sub(r"[-_.]+", "-", name).lower() for name in (*names, *direct)}
+
+
+def part(text, wanted):
+    """Return the entries of these names and of all that they require, by the lines `# via` of the file."""
+    entries = {re.match(r"[\w.-]+", entry)[0]: entry for entry in re.split(r"^(?=[a-z])", text, flags=re.MULTILINE)[1:]}
+    users = {name: set(re.findall(r"^    #  ? ?(?:via )?([\w.-]+)$", entry, re.M)) for name, entry in entries.items()}
+    while more := {name for name, by in users.items() if by & wanted} - wanted:
+        wanted = wanted | more
+    return "".join(entry for name, entry in entries.items() if name in wanted)
 
 
 if __name__ == "__main__":
-    sys.exit(main(Path(sys.argv[1]), Path(__file__).parents[1] / "requirements.hashes"))
+    described = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    locked = (ROOT / "requirements.hashes").read_text("utf-8")
+    print(part(locked, needed(sys.argv[1:], described) | BUILDERS), end="")

@@ -12,6 +12,8 @@ CHECKOUT = Path(__file__).parents[1]
 """Folder above the package: the checkout, whose `results`, `sweeps` and `docs` a wheel does not have."""
 SWEEPS = Path(__file__).with_name("sweeps")
 """Sweep files of this study: in a checkout a link to its folder `sweeps`."""
+PUBLISHED = Path(__file__).with_name("published.json").resolve()
+"""Manifest of the results that this version has published: in a checkout a link to that of its folder `results`."""
 MANIFEST, RUNS = "manifest.json", "runs"
 """A file and a folder of tables by which a published folder is known."""
 
@@ -59,8 +61,8 @@ def results_folder(option: str = "--runs") -> Path:
     """
     if not (folder := published()).is_dir():
         raise InputError(
-            "results: expected published results, got none here. A checkout of the study has them: name its folder "
-            f"results with {option}, in Python with runs."
+            "results: expected published results, got none here. `study fetch results` brings them; or name a folder "
+            f"of them with {option}, in Python with runs."
         )
     return folder
 
@@ -71,10 +73,11 @@ def sweeps_folder() -> Path:
 
 
 def sweep_file(name: str | Path) -> Path:
-    """Return the sweep file of a path, or of the name of a sweep in the folder `sweeps` here or of this study."""
+    """Return the sweep file of a path, or of the name of a sweep: in `sweeps`, in this folder, or of this study."""
     path = Path(name)
     if not path.is_file() and str(path.parent) in (".", "sweeps"):
-        places = [folder / end for folder in (Path("sweeps"), SWEEPS) for end in (f"{path.name}.yaml", path.name)]
+        folders = (Path("sweeps"), Path(), SWEEPS)
+        places = [folder / end for folder in folders for end in (f"{path.name}.yaml", path.name)]
         return next(filter(Path.is_file, places), path)
     return path
 

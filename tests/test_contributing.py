@@ -44,6 +44,7 @@ sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", *chosen]))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_the_patch_of_the_guide_adds_a_whole_score(tmp_path):
     (diff,) = re.findall(r"```diff\n(.*?)```", GUIDE, re.DOTALL)

@@ -65,6 +65,7 @@ COMMANDS = {
     "claims": ("claims", "--claims", "claims.yaml", "--runs", "runs"),
     "site": ("site", "--runs", "own", "--out", "pages"),
     "publish": ("publish", "sweeps/tiny.yaml"),
+    "fetch": ("fetch", "results", "--from", str(HERE.parent)),
     "verify": ("verify", "--results", "published/results"),
     "reproduce": ("reproduce", "tables", "--results", "published/results"),
     "wandb": ("wandb", "push", "own"),
@@ -383,6 +384,7 @@ def server():
         running.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("verb", "situation"), drawn(), ids=lambda part: part.replace(" ", "_"))
 def test_a_verb_in_a_situation_is_done_or_says_one_line_and_does_it_later(
     verb, situation, world, server, tmp_path, record_property

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from processes import output_of
+from wheel import installed
 
 from study.__main__ import EXTRAS
 
@@ -62,24 +63,48 @@ def test_every_locked_version_has_hashes():
     assert len(hashed) > 100
 
 
-@pytest.mark.parametrize(
-    ("name", "digest", "status", "told"),
-    [
-        ("NumPy", "a" * 64, 0, ""),
-        ("numpy", "b" * 64, 1, "numpy: expected a file of requirements.hashes, got another one"),
-        ("torch", "b" * 64, 0, ""),
-        ("own_thing", "b" * 64, 0, "own-thing: not in requirements.hashes"),
-    ],
-)
-def test_installed_files_are_compared_with_their_hashes(name, digest, status, told, tmp_path, capsys):
-    locked = tmp_path / "requirements.hashes"
-    locked.write_text(f"numpy==2.0 \\\n    --hash=sha256:{'a' * 64}\n", encoding="utf-8")
-    checkout = {"metadata": {"name": "attention-ablation"}, "download_info": {"dir_info": {"editable": True}}}
-    file = {"metadata": {"name": name}, "download_info": {"archive_info": {"hashes": {"sha256": digest}}}}
-    (tmp_path / "report.json").write_text(json.dumps({"install": [checkout, file]}), encoding="utf-8")
-    check = runpy.run_path(str(ROOT / ".ci" / "hashes.py"))["main"]
-    assert check(tmp_path / "report.json", locked) == status
-    assert "".join(capsys.readouterr()).startswith(told)
+def test_pip_is_given_the_hashes_of_all_that_an_extra_needs():
+    """The part for an extra has what its packages require, torch's too, and no more."""
+    chosen = runpy.run_path(str(ROOT / ".ci" / "hashes.py"))
+    project = {
+        "name": "own",
+        "dependencies": ["NumPy>=2"],
+        "optional-dependencies": {"a": ["torch"], "b": ["own[a]", "ray"]},
+    }
+    entry = "{0}==1 \\\n    --hash=sha256:ab\n"
+    text = (
+        "# made\n"
+        + entry.format("numpy")
+        + "    # via own (pyproject.toml)\n"
+        + entry.format("deep")
+        + "    # via sympy\n"
+    )
+    text += entry.format("sympy") + "    # via\n    #   torch\n    #   other\n" + entry.format("ray")
+    for extras, names in (
+        (["a"], {"numpy", "sympy", "deep"}),
+        (["b"], {"numpy", "sympy", "deep", "ray"}),
+        ([], {"numpy"}),
+    ):
+        part = chosen["part"](text, chosen["needed"](extras, project))
+        assert set(re.findall(r"^(\w+)==1 \\\n    --hash", part, re.MULTILINE)) == names
+
+
+def test_pip_refuses_a_file_of_another_hash_before_it_runs_it(tmp_path):
+    """With the options of the Makefile: the package would write a file when it is installed."""
+    source = tmp_path / "evil"
+    source.mkdir()
+    (source / "setup.py").write_text(
+        f"open({str(tmp_path / 'ran')!r}, 'w')\nfrom setuptools import setup\nsetup(name='evil', version='1')"
+    )
+    archive = shutil.make_archive(str(tmp_path / "evil-1"), "gztar", tmp_path, "evil")
+    options = re.search(r"\$\(PIP\) (--require-hashes .*?) -r", (ROOT / "Makefile").read_text("utf-8"))[1].split()
+    command = [sys.executable, "-m", "pip", "install", "--no-index", "--target", tmp_path / "site", *options, "-r"]
+    part = tmp_path / "part.txt"
+    part.write_text(f"evil @ {Path(archive).as_uri()} --hash=sha256:{'a' * 64}\n")
+    done = subprocess.run([*command, part], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "DO NOT MATCH THE HASHES" in done.stderr
+    assert not (tmp_path / "ran").exists()
 
 
 SWEEP = """
@@ -128,7 +153,7 @@ for words in ("sweep quickstart --dry-run", "sweep sweeps/quickstart.yaml --dry-
     assert "quickstart" in told(words)
 assert "got grammar-recurrent-dot-c61874e4-s1, which has none" in told("show quickstart/1", 2)
 for words, option in (("claims", "runs"), ("site", "runs"), ("report --figures", "runs"), ("verify", "results")):
-    assert f"A checkout of the study has them: name its folder results with --{option}" in told(words, 2), words
+    assert f"`study fetch results` brings them; or name a folder of them with --{option}" in told(words, 2), words
 try:
     study.results("scaling")
 except study.InputError as problem:
@@ -141,14 +166,7 @@ for words in ("train --seed 3", "explain", "translate mine hallo"):
 
 def test_a_wheel_works_in_an_empty_folder(tmp_path):
     """Also beside a study.py, and without the sweeps, results and git of a checkout."""
-    source, site, empty = (tmp_path / name for name in ("source", "site", "empty"))
-    shutil.copytree(ROOT / "study", source / "study", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
-        shutil.copy(ROOT / name, source)
-    offline = (
-        "-m pip install --quiet --no-deps --no-index --no-build-isolation --no-compile --disable-pip-version-check"
-    )
-    subprocess.run([sys.executable, *offline.split(), "--target", site, source], check=True)
+    site, empty = installed(tmp_path), tmp_path / "empty"
     assert (site / "study" / "py.typed").is_file()
     assert len([*(site / "study" / "sweeps").glob("*.yaml")]) > 40
     empty.mkdir()
@@ -194,6 +212,7 @@ SIZES = '"train_pairs": 4000, "test_pairs": 200', '"train_pairs": 200, "test_pai
 """Sizes of the notebook, and those of a corpus that other tests have made."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["compare-two-scores", "rebuild-a-table"])
 def test_the_notebooks_run(name, tmp_path, monkeypatch):
     """In this process, cell after cell: they have no commands of Jupyter."""

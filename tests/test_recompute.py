@@ -14,6 +14,7 @@ def records():
     return recompute.Study(recompute.ROOT, recompute.TABLES)
 
 
+@pytest.mark.slow
 def test_every_published_number_follows_from_the_records_or_is_counted(records):
     study = recompute.recompute(records.reset(recompute.TABLES))
     assert study.problems == []

@@ -24,6 +24,7 @@ GROUPS = {
     },
     "publish and check (no torch)": {
         "publish": "check the runs of a sweep and add them to results/",
+        "fetch": "bring the published results to where no checkout is",
         "verify": "check every published file; with --rescore, every score too",
         "reproduce": "recompute tables, figures and paper, and compare with git",
         "wandb": "send runs to W&B from their records",

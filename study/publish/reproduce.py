@@ -22,11 +22,11 @@ from study.claims.multiverse import multiverse
 from study.claims.sentences import SentenceNoises
 from study.claims.verdicts import Finding
 from study.errors import InputError
-from study.folders import CHECKOUT
+from study.folders import SWEEPS
 from study.publish import pages as documents
 from study.publish import paper
 from study.publish.checkout import Checkout
-from study.store.manifest import GENERATED, PRINTED, Results, hashes
+from study.store.manifest import GENERATED, PRINTED, Results, hashes, shipped
 
 OUTPUTS = ("paper", "README.md", "docs")
 """Files and folders beside the results that have generated parts."""
@@ -41,7 +41,7 @@ class Inputs:
     @cached_property
     def runs(self) -> Runs:
         """The published runs."""
-        return Runs(self.results.root, CHECKOUT / "sweeps")
+        return Runs(self.results.root, SWEEPS)
 
     @cached_property
     def noises(self) -> SentenceNoises:
@@ -149,13 +149,18 @@ def seal(results: Results, written: Sequence[Path]) -> None:
 
 
 def _unchanged(results: Results, say: Callable[[str], None]) -> bool:
+    """Compare with git, or outside a checkout with what this version has published."""
     try:
-        changed = Checkout(results.root).changed([str(results.root.resolve()), *OUTPUTS])
+        changed, what = Checkout(results.root).changed([str(results.root.resolve()), *OUTPUTS]), "committed"
     except InputError:
-        say("not in a git checkout, so there is nothing to compare with")
-        return True
+        now, published = Results(results.root).manifest, shipped()
+        if now.sweeps != published.sweeps:
+            say("not in a git checkout, so there is nothing to compare with")
+            return True
+        differing = now.files.items() ^ published.files.items()
+        changed, what = sorted({name for name, _ in differing}), "published"
     for line in changed:
-        say(f"differs from what is committed: {line}")
+        say(f"differs from what is {what}: {line}")
     if not changed:
-        say("nothing differs from what is committed")
+        say(f"nothing differs from what is {what}")
     return not changed

@@ -18,7 +18,7 @@ from pydantic import Field
 
 from study import files
 from study.errors import InputError
-from study.folders import CHECKOUT, MANIFEST
+from study.folders import CHECKOUT, MANIFEST, PUBLISHED, SWEEPS
 from study.schema import Section
 from study.store.folder import Store, read_section, sha256
 
@@ -89,7 +89,8 @@ class Results:
         """
         if not self.root.is_dir():
             raise InputError(
-                f"{self.root}: no such folder. Make it with `study publish SWEEP`, or name another with --results."
+                f"{self.root}: no such folder. Make it with `study publish SWEEP`, bring the published one with "
+                "`study fetch results`, or name another with --results."
             )
         path = self.root / MANIFEST
         if not path.is_file():
@@ -106,10 +107,8 @@ class Results:
         return dict(sorted(self.manifest.sweeps.items()))
 
     def file(self, sweep: str) -> Path:
-        """Return the file of a published sweep: beside the folder, else in this checkout."""
-        name = self.manifest.sweeps[sweep].file
-        beside = self.root.resolve().parent / name
-        return beside if beside.is_file() else CHECKOUT / name
+        """Return the file of a published sweep: beside the folder, else of this study."""
+        return beside(self.root, self.manifest.sweeps[sweep].file)
 
     @property
     def root_hash(self) -> str:
@@ -125,11 +124,31 @@ class Results:
         return match[2] if match else None
 
     def changed(self) -> Iterator[tuple[str, str]]:
-        """Yield each file that is not as the manifest says: its path, and `a missing`, `a changed` or `a stray`."""
+        """Yield each file that is not as the manifest says: its path, and `a missing`, `a changed` or `a stray`.
+
+        Rules and predictions that are not beside the folder are those of this package.
+        """
         listed, hashed = self.manifest.files, hashes(self.root)
+        rules = {name: beside(self.root, name.removeprefix("../")) for name in listed if name.startswith("../study/")}
+        hashed |= {name: sha256(files.read(path)) for name, path in rules.items() if path.is_file()}
         for name in sorted(listed.keys() | hashed.keys()):
             if listed.get(name) != hashed.get(name):
                 yield name, "a missing" if name not in hashed else "a stray" if name not in listed else "a changed"
+
+
+def shipped() -> Manifest:
+    """Return the manifest of the results that this version has published.
+
+    Raises:
+        InputError: the package has lost it.
+    """
+    return read_section(Manifest, PUBLISHED, "Install the package again.")
+
+
+def beside(root: Path, name: str) -> Path:
+    """Return a file by its path from the top of the repository: beside a folder of results, else of this study."""
+    places = (root.resolve().parent, CHECKOUT, SWEEPS.parent)
+    return next((place / name for place in places if (place / name).is_file()), CHECKOUT / name)
 
 
 def write_manifest(root: Path, sweeps: Mapping[str, PublishedSweep] | None = None) -> None:

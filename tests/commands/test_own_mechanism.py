@@ -71,6 +71,7 @@ def test_content_is_the_identity_and_the_path_is_not(here):
     assert "Distance" not in " ".join(SCORE)  # lists of values are those of the package
 
 
+@pytest.mark.slow
 def test_from_a_sweep_to_a_table_and_back_when_the_file_is_gone(here, refused, printed, monkeypatch):
     body = "".join(f"  {name}: {{value: {value}}}\n" for name, value in SMALL.items())
     (here / "mine.yaml").write_text(SWEEP + body, encoding="utf-8")

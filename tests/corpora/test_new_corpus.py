@@ -5,6 +5,7 @@ import shutil
 import sys
 from pathlib import Path
 
+import pytest
 from processes import output_of
 
 ROOT = Path(__file__).parents[2]
@@ -52,6 +53,7 @@ except InputError as problem:
 """
 
 
+@pytest.mark.slow
 def test_the_module_of_the_guide_and_one_line_add_a_whole_corpus(tmp_path):
     (module,) = re.findall(r"```python\n(.*?)```", GUIDE, re.DOTALL)
     half_written = shutil.ignore_patterns("*.pyc.*")  # by other workers; what is compiled need not be compiled again

@@ -108,6 +108,7 @@ def test_text_of_an_arm_may_look_like_a_value_of_yaml(refused, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_text_of_the_world_goes_from_the_check_to_the_site(tmp_path):
     """Each verb in a process of its own."""
     world_text.write(tmp_path / "text")

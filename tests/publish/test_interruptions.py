@@ -13,6 +13,8 @@ from published_lab import part_of_results
 from study.files import SUFFIX
 from study.folders import CHECKOUT
 
+pytestmark = pytest.mark.slow
+
 SUPPORT = Path(__file__).parents[1] / "support"
 
 

@@ -88,6 +88,7 @@ def drawn(store):
     return order[: len(order) // PARTS]
 
 
+@pytest.mark.slow
 def test_published_scores_follow_from_their_sentences():
     store = Store(CHECKOUT / "results")
     counts, wrong = Counter(), []

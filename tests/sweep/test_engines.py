@@ -21,6 +21,8 @@ from study.errors import InputError
 from study.store import records
 from study.sweep.spec import load
 
+pytestmark = pytest.mark.slow
+
 BY_SLURM = ("--engine", "slurm", "--slurm")
 
 

@@ -20,6 +20,8 @@ from tiny_sweep import GRAPH
 from study.config import experiment_from, experiment_id
 from study.sweep.spec import load
 
+pytestmark = pytest.mark.slow
+
 SUPPORT = Path(__file__).parents[1] / "support"
 WIDE = GRAPH | {"model.width": 128}
 """A run whose checkpoint has 4 MB."""

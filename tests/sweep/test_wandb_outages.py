@@ -22,6 +22,8 @@ from study.tracking import tracker
 from study.training.run import run as train
 from study.training.task import Task
 
+pytestmark = pytest.mark.slow
+
 HOSTS = ("WANDB_BASE_URL", "WANDB_API_KEY", "WANDB_ENTITY")
 
 

@@ -65,6 +65,7 @@ def lab(tmp_path_factory):
     return top, study
 
 
+@pytest.mark.slow
 def test_text_of_the_world_is_published_and_scored_again(lab):
     top, study = lab
     assert "those of 2 runs scored again, 0 without references" in study("verify", "--rescore")
