@@ -17,7 +17,7 @@ from study.pruning.run import run
 from study.store.folder import Store
 from study.sweep.spec import load
 
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TEXTS = {page.relative_to(ROOT).as_posix(): page.read_text(encoding="utf-8") for page in PAGES}
 README = TEXTS["README.md"]
 SHELL = re.compile(r"(?:<!-- not run: (?P<reason>[^>]+) -->\n)?```sh\n(?P<lines>.*?)```", re.DOTALL)
@@ -159,10 +159,14 @@ def test_links_lead_somewhere(page):
 
 def test_the_site_has_every_page():
     site = yaml.safe_load((ROOT / "mkdocs.yml").read_text(encoding="utf-8"))
-    leaves = re.findall(r"[\w-]+\.(?:md|ipynb)", yaml.safe_dump(site["nav"]))
-    assert sorted(leaves) == sorted(path.name for kind in ("md", "ipynb") for path in (ROOT / "docs").glob(f"*.{kind}"))
-    index = re.findall(r"\]\(([\w-]+\.md)", TEXTS["docs/README.md"])
-    assert {*index, "README.md"} == {leaf for leaf in leaves if leaf.endswith(".md")}
+    leaves = re.findall(r"[\w/-]+\.(?:md|ipynb)", yaml.safe_dump(site["nav"]))
+    docs = ROOT / "docs"
+    pages = [path.relative_to(docs).as_posix() for kind in ("md", "ipynb") for path in docs.rglob(f"*.{kind}")]
+    assert sorted(leaves) == sorted(pages)
+    index = re.findall(r"\]\(([\w/-]+\.md)", TEXTS["docs/README.md"])
+    lab = re.findall(r"\]\(([\w-]+\.\w+)\)", TEXTS["docs/lab/index.md"])
+    linked = {*index, "README.md", *(f"lab/{name}" for name in lab), "rebuild-a-table.ipynb"}
+    assert linked == set(leaves)
 
 
 def test_the_tree_of_the_page_for_contributors_is_that_of_the_package():

@@ -1,0 +1,60 @@
+"""The lab: its notebooks run in a kernel of their own, and the outputs that are stored are whole and small."""
+
+import json
+import re
+
+import nbclient
+import nbformat
+import pytest
+
+from study.folders import CHECKOUT as ROOT
+
+LAB = ROOT / "docs" / "lab"
+NOTEBOOKS = sorted(LAB.glob("*.ipynb"))
+PICTURE, ANIMATION, WHOLE = 60_000, 300_000, 3_000_000
+"""Most bytes of a picture, of an animation, and of the folder."""
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_the_notebooks_run(path, tmp_path, monkeypatch):
+    """With STUDY_LAB=fast, in an empty folder that has the published results beside it."""
+    for part in ("results", "sweeps"):
+        (tmp_path / part).symlink_to(ROOT / part, target_is_directory=True)
+    monkeypatch.setenv("STUDY_LAB", "fast")
+    monkeypatch.setenv("STUDY_RUNS", str(tmp_path / "runs"))
+    notebook = nbformat.read(path, as_version=4)
+    client = nbclient.NotebookClient(notebook, timeout=600, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    assert list((tmp_path / "runs").glob("*/record.json"))
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_stored_outputs_are_whole_and_small(path):
+    notebook = nbformat.read(path, as_version=4)
+    nbformat.validate(notebook)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1)), "executed once, from top to bottom"
+    outputs = [output for cell in code for output in cell.outputs]
+    assert not [output for output in outputs if output.output_type == "error" or output.get("name") == "stderr"]
+    pictures = [output.data["image/png"] for output in outputs if "image/png" in output.get("data", {})]
+    assert pictures
+    assert max(map(len, pictures)) * 3 / 4 < PICTURE
+    assert not re.search(r"/home/|/root/|/tmp/|/work/|site-packages", json.dumps(outputs))
+
+
+def test_every_question_comes_before_its_answer():
+    for path in NOTEBOOKS:
+        cells = nbformat.read(path, as_version=4).cells
+        asked = [i for i, cell in enumerate(cells) if cell.cell_type == "markdown" and "**Question" in cell.source]
+        numbers = [int(n) for i in asked for n in re.findall(r"\*\*Question (\d+)\.\*\*", cells[i].source)]
+        assert len(numbers) >= 4, path.stem
+        assert numbers == list(range(1, len(numbers) + 1)), path.stem
+        for i in asked:
+            last = cells[i].source.rsplit("**Question", 1)[1]
+            assert "<details>" in last or cells[i + 1].cell_type == "code", path.stem
+
+
+def test_the_folder_is_small():
+    files = [path for path in LAB.iterdir() if path.is_file()]
+    assert sum(path.stat().st_size for path in files) < WHOLE
+    assert all(path.stat().st_size < ANIMATION for path in files if path.suffix == ".gif")
