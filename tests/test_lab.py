@@ -15,6 +15,7 @@ PICTURE, ANIMATION, WHOLE = 60_000, 300_000, 3_000_000
 """Most bytes of a picture, of an animation, and of the folder."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_the_notebooks_run(path, tmp_path, monkeypatch):
     """With STUDY_LAB=fast, in an empty folder that has the published results beside it."""
