@@ -55,6 +55,13 @@ def test_a_mark_at_the_beginning_of_a_line_does():
 
 
 @pytest.mark.parametrize("page", PAGES)
+def test_no_link_is_torn(page):
+    code = re.compile(r"<(pre|code)\b.*?</\1>", re.DOTALL)
+    shown = code.sub("", rendered((ROOT / page).read_text(encoding="utf-8")))
+    assert re.findall(r".{20}\]\(.{20}", shown) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_no_line_of_code_is_cut(page):
     blocks = re.findall(r'<pre(?! lang="diff")[^>]*>(.*?)</pre>', rendered((ROOT / page).read_text()), re.DOTALL)
     lines = [line for block in blocks for line in html.unescape(re.sub(r"<[^>]+>", "", block)).split("\n")]

@@ -218,7 +218,12 @@ def findings_list(results: Results) -> str:
     for place, finding in enumerate(findings(results), 1):
         link = f"[{finding.more['words']}](results/tables/{finding.more['table']}.md)"
         lines.append(
-            textwrap.fill(f"{place}. **{finding.title}** {finding.text} ({link})", 118, subsequent_indent="   ")
+            textwrap.fill(
+                f"{place}. **{finding.title}** {finding.text} ({link})",
+                118,
+                subsequent_indent="   ",
+                break_on_hyphens=False,
+            )
         )
     return "\n".join(lines)
 
