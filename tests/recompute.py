@@ -587,10 +587,10 @@ class Study:
             known |= {f"high_{n}": math.exp(test["high"]), f"memory_{n}": m["megabytes"] / base["megabytes"]}
             words = f"{site['heads']} heads, width {site['width']}"
             if site["reach"] != "global":
-                reach = {"local_m": "local, monotonic", "local_p": "local, predicted", "hard": "hard"}[site["reach"]]
-                near = "" if reach == "hard" else ", 4 words to either side"
-                score = {"dot": "dot product"}.get(site["score"], site["score"])
-                words = f"{reach}{near}, {score}{'' if site['training'] else ', in translation'}"
+                reach = {"local_m": "local, monotonic", "local_p": "local, predicted", "hard": "one sampled slot"}
+                near = "" if site["reach"] == "hard" else ", 4 words to either side"
+                use = "" if site["training"] else ", in translation"
+                words = f"{reach[site['reach']]}{near}, {site['score']}{use}"
             self.same(f"costs: {words}, {n}", rows[words], known)
 
     def claims(self):

@@ -161,7 +161,7 @@ def test_the_readme_of_the_package_stands_alone(study, server):
     """Its links are URLs, and no comment is left."""
     (metadata,) = study.site.glob("*.dist-info/METADATA")
     text = message_from_string(metadata.read_text("utf-8")).get_payload()
-    assert f"]({server.repository}/raw/main/results/figures/scale.svg)" in text
+    assert f"]({server.repository}/raw/main/results/figures/hero.svg)" in text
     assert f"]({server.repository}/blob/main/docs/verdicts.md#claim-1)" in text
     assert "<!--" not in text
     assert "](docs/" not in text

@@ -13,19 +13,15 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from study.analysis.inference import Arm, contrast
-from study.analysis.labels import interval, number
+from study.analysis.labels import interval, number, setting
 from study.analysis.tables import Row, Table
 from study.schema import Section
 from study.store.folder import read_section
 from study.store.records import Provenance
 
 FILE = "cost.json"
-REACHES = {
-    "local_m": "local, monotonic, 4 words to either side",
-    "local_p": "local, predicted, 4 words to either side",
-    "hard": "hard",
-}
-"""Reach ↦ its words."""
+WINDOW = 4
+"""Words to either side that a local reach of the benchmark sees."""
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -41,11 +37,12 @@ class TimedSite(Section):
 
     @property
     def words(self) -> str:
-        """`4 heads, width 64`; `local, monotonic, additive`; `hard, dot product, in translation`."""
+        """`4 heads, width 64`; `one sampled slot, dot, in translation`."""
         if self.reach == "global":
             return f"{self.heads} heads, width {self.width}"
-        score = {"dot": "dot product"}.get(self.score, self.score)
-        return f"{REACHES[self.reach]}, {score}{'' if self.training else ', in translation'}"
+        window = f", {WINDOW} words to either side" if self.reach.startswith("local") else ""
+        use = "" if self.training else ", in translation"
+        return f"{setting('reach', self.reach)}{window}, {setting('score', self.score)}{use}"
 
 
 class Measured(Section):

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from study.analysis.inference import Arm
 from study.analysis.labels import mean_sd, number
+from study.analysis.labels import setting as words
 from study.analysis.measures import Measure
 from study.analysis.runs import ArmRuns, Runs
 from study.analysis.tables import Row, Table
@@ -32,12 +33,12 @@ PARTS = (
 )
 SWEEPS = tuple(f"scale_rates_{part}" for part in PARTS)
 KINDS = {
-    ("rsqrt", "common"): "1/√d",
-    ("inverse", "common"): "1/d",
-    ("none", "inverse"): "1/√d, maps at d^−¼ of the rate",
-    ("none", "inverse_rsqrt"): "1/√d, maps at d^−½ of the rate",
+    ("1/√d", "common"): "1/√d",
+    ("1/d", "common"): "1/d",
+    ("unscaled", "maps learn as with 1/d"): "1/√d, maps at d^−¼ of the rate",
+    ("unscaled", "maps learn at d^−½ of the rate with 1/√d"): "1/√d, maps at d^−½ of the rate",
 }
-"""Scale and rate of the maps ↦ the arm. An unscaled dot product with smaller, slower maps is 1/√d with slower ones."""
+"""Scale and rate of the maps, in words ↦ the arm. An unscaled product whose maps are smaller and slower is 1/√d."""
 EXPONENTS = (0.0, -0.25, -0.5)
 """Exponent of d in the share of the rate with which the maps of 1/√d learn, in the order of their arms."""
 STARTS_AS_RSQRT = ("1/√d", "1/√d, maps at d^−¼ of the rate", "1/√d, maps at d^−½ of the rate")
@@ -98,7 +99,7 @@ def _place(arm: ArmRuns) -> tuple[str, Setting]:
     site, model, training = experiment.model.attention.aligning, experiment.model, experiment.training
     d = site.key_width or model.width // site.heads
     setting = Setting(model.family, model.width, site.heads, d, training.steps, training.warmup)
-    return KINDS[site.scale or "", site.map_rate], setting
+    return KINDS[words("scale", site.scale or ""), words("map_rate", site.map_rate)], setting
 
 
 def best(of_arm: Sequence[Point]) -> Point:

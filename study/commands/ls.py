@@ -66,8 +66,11 @@ def main(argv: Sequence[str]) -> int:
     part = table[columns].head(MOST if args.what == "runs" else len(table))
     if args.what == "runs":
         part = part.rename(columns=lambda name: name.rpartition(".")[2])  # as a condition has it
+        short = {name: name.rpartition("/")[2] for name in columns if name.rpartition("/")[2] in SCORES}
+        if len(set(short.values())) == len(short):  # of one split
+            part = part.rename(columns=short)
     if "started_utc" in part:
-        part["started_utc"] = part["started_utc"].str[: len("2026-11-28T10:52")]
+        part["started_utc"] = part["started_utc"].str[: len("2026-11-28")]
     rows = part.to_dict("records")
     say(*table_lines(rows) if rows else [f"no {args.what}"])
     if len(rows) < len(table):
