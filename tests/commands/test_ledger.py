@@ -50,7 +50,7 @@ def test_own_runs_are_listed_before_the_published_ones(tiny, published, printed,
     monkeypatch.setattr(ledger, "table", lambda *_: published)
     query = 'sweeps.str.contains("quickstart") and scale != "rsqrt" and `test/exact` <= 27'
     lines = [line.split() for line in printed("ls", "runs", "--query", query).splitlines()]
-    place = lines[0].index("test/exact")
+    place = lines[0].index("exact")
     assert sorted(line[place] for line in lines[1:]) == ["1.2", "17.6", "2.8", "27"]
     assert printed("ls", "runs", "--query", 'id == "nothing"') == "no runs\n"
 
