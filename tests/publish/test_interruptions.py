@@ -3,8 +3,10 @@
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,8 @@ def test_a_verb_that_is_asked_to_stop_leaves_no_temporary_file(words, name, stat
     faults = {"SITUATION_KILL": "2", "SITUATION_SIGNAL": name, "SITUATION_COUNTER": str(tmp_path / "counter")}
     environment = os.environ | faults | {"PYTHONPATH": str(SUPPORT / "situation")}
     command = [sys.executable, "-P", "-m", "study", *words]
-    done = subprocess.run(command, cwd=lab.top, env=environment, capture_output=True, text=True)
+    # A suite that `nohup` started ignores SIGHUP, and its children would inherit that.
+    usual = partial(signal.signal, signal.Signals[name], signal.SIG_DFL)
+    done = subprocess.run(command, cwd=lab.top, env=environment, capture_output=True, text=True, preexec_fn=usual)
     assert (done.returncode, done.stderr) == (status, "")
     assert [path for path in lab.top.rglob("*") if path.name.endswith(SUFFIX)] == []
