@@ -172,17 +172,17 @@ def runs(condition: str | None = None, *, runs: str | Path | None = None) -> pd.
     return table if condition is None else ledger.query(table, condition)[0].reset_index(drop=True)
 
 
-def results(sweep: str | Path, *, runs: str | Path | None = None) -> Results:
+def results(*sweeps: str | Path, runs: str | Path | None = None) -> Results:
     """Return the results of a sweep: of the published runs, or of runs of your own. Needs no torch.
 
     Args:
-        sweep: name of a published sweep, such as "scaling", or a sweep file.
+        sweeps: name of a published sweep, such as "scaling", or a sweep file. Several make one table and one figure.
         runs: folder of runs of your own (default: the published ones).
 
     Raises:
         InputError: there is no such sweep or folder, or the sweep is not published.
     """
-    return Results(str(sweep), results_folder() if runs is None else runs_folder(runs))
+    return Results(list(map(str, sweeps)), results_folder() if runs is None else runs_folder(runs))
 
 
 def verdicts(
@@ -445,7 +445,7 @@ class Translation(attention_map.Translation):
 
 
 class Results:
-    """The runs of a sweep, compared with its baseline.
+    """The runs of a sweep, or of several, compared with its baseline.
 
     Attributes:
         name: name of the sweep.
@@ -453,19 +453,22 @@ class Results:
         frame: one row for each declared run, the missing ones too: facet, arm, seed, id, state and scores.
     """
 
-    def __init__(self, sweep: str, folder: Path) -> None:
-        from study.analysis.report import compared
+    def __init__(self, sweeps: Sequence[str], folder: Path) -> None:
+        from study.analysis.report import compared, together
         from study.analysis.runs import Runs
 
+        if not sweeps:
+            raise InputError("sweeps: expected names of sweeps, got none. Name one or more.")
         runs = Runs(folder, sweeps_of(folder))
-        self._spec = runs.spec(sweep)
-        self.name = self._spec.name
+        self._specs = [runs.spec(sweep) for sweep in sweeps]
+        self.name = ", ".join(spec.name for spec in self._specs)
         self.folder = folder
-        self._table, self._facets, self.frame = compared(self._spec, runs)
+        self._compared = together(self._specs, runs) if len(sweeps) > 1 else compared(self._specs[0], runs)
+        self.frame = self._compared.frame
 
     def table(self) -> Table:
         """Return the comparison table: means, differences to the baseline, intervals. `.frame` has its numbers."""
-        return self._table
+        return self._compared.table
 
     def plot(self) -> Figure:
         """Return the figure of the sweep: every run a dot, with the intervals of the table.
@@ -473,15 +476,12 @@ class Results:
         Raises:
             InputError: the sweep asks a question of single models, such as which heads can go.
         """
-        from study.analysis.comparison import compares
-        from study.analysis.figures.sweep import draw
+        from study.analysis.report import figure
 
-        if not compares(self._spec):
-            raise InputError(f"{self.name}: expected arms to compare, got single models. See `study report --figures`.")
-        return draw(self._facets)
+        return figure(self._specs, self._compared)
 
     def _repr_markdown_(self) -> str:
-        return self._table.markdown()
+        return self.table().markdown()
 
 
 @contextmanager

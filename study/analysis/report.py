@@ -1,18 +1,27 @@
-"""Comparison table of one sweep, printed, and written with its figure."""
+"""Comparison tables of sweeps, printed, and written with their figures."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from study import files
+from study.analysis.tables import Table
 from study.errors import InputError
 from study.folders import is_results
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from study.analysis.comparison import Compared
     from study.analysis.runs import Runs
     from study.sweep.spec import Spec
+
+TABLES = {".tex": Table.latex, ".md": Table.markdown, ".csv": Table.csv}
+PICTURES = (".svg", ".pdf", ".png")
+"""Endings of files with a table, and with a figure."""
 
 
 def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
@@ -42,6 +51,62 @@ def report_sweep(spec: Spec, out: Path, to: Path | None = None) -> None:
         facets = comparison.facets
         paths += style.write(sweep.draw(facets), sweep.points(facets), folder / "figure")
     print("\n".join(["", *map(str, paths)]))
+
+
+def report_file(specs: Sequence[Spec], out: Path, to: Path | None) -> None:
+    """Print sweeps as one table, and write it or their figure, by the ending of the file.
+
+    Args:
+        specs: the sweeps.
+        out: folder of the runs, or a results folder.
+        to: the file; None: nothing is written.
+
+    Raises:
+        InputError: a record cannot be used, a sweep is not published or named twice, or the ending is another one.
+        OSError: the file cannot be written.
+    """
+    from study.analysis.figures import style
+    from study.analysis.runs import Runs
+
+    if to and to.suffix not in (*TABLES, *PICTURES):
+        raise InputError(f"--out: expected a file that ends in {', '.join([*TABLES, *PICTURES])}, got {to}.")
+    comparison = together(specs, Runs(out))
+    picture = figure(specs, comparison) if to and to.suffix in PICTURES else None
+    comparison.table.print()
+    if to and picture:
+        style.write_picture(picture, to)
+    elif to:
+        files.write(to, TABLES[to.suffix](comparison.table))
+    print(f"\n{to}" if to else "")
+
+
+def figure(specs: Sequence[Spec], comparison: Compared) -> Figure:
+    """Return the figure of sweeps: every run a dot, with the intervals of the table.
+
+    Raises:
+        InputError: a sweep asks a question of single models, such as which heads can go.
+    """
+    from study.analysis.comparison import compares
+    from study.analysis.figures import sweep
+
+    for spec in specs:
+        if not compares(spec):
+            raise InputError(f"{spec.name}: expected arms to compare, got single models. See `study report --figures`.")
+    return sweep.draw(comparison.facets)
+
+
+def together(specs: Sequence[Spec], runs: Runs) -> Compared:
+    """Return the comparisons of sweeps as one, for a paper; see `paper_table.join`.
+
+    Raises:
+        InputError: see `compared`; or two sweeps have one name.
+    """
+    from study.analysis.paper_table import join
+
+    comparisons = {spec.name: compared(spec, runs) for spec in specs}
+    if len(comparisons) < len(specs):
+        raise InputError(f"SWEEP: expected sweeps of different names, got {', '.join(spec.name for spec in specs)}.")
+    return join(comparisons)
 
 
 def compared(spec: Spec, runs: Runs) -> Compared:

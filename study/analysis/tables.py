@@ -1,4 +1,4 @@
-"""One table, formatted once: its numbers as CSV, its texts as Markdown, in a terminal and in a notebook."""
+"""One table, formatted once: its numbers as CSV, its texts as Markdown, LaTeX, in a terminal and in a notebook."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from study.analysis import latex
 from study.errors import shown
 from study.files import write
 
@@ -43,6 +44,11 @@ class Row:
         """Return one of its texts as Markdown."""
         text = escaped(self.cells[key])
         return f"**{text}**" if key in self.bold else text
+
+    def latex(self, key: str) -> str:
+        """Return one of its texts as LaTeX."""
+        text = latex.escaped(self.cells[key])
+        return rf"\textbf{{{text}}}" if key in self.bold else text
 
 
 @dataclass(frozen=True)
@@ -90,6 +96,20 @@ class Table:
         return "\n".join([*lines, *(f"\n{escaped(note)}" for note in self.notes)]) + "\n"
 
     _repr_markdown_ = markdown
+
+    def latex(self) -> str:
+        """Return a `tabular` for LaTeX with the package booktabs: a heading for each block, and the notes below."""
+        columns = "".join("l" if key in LEFT else "r" for key in self.columns)
+        heads = " & ".join(latex.heading(head) for head in self.columns.values())
+        lines = [f"% {latex.escaped(self.title)}", r"% Needs \usepackage{booktabs}."]
+        lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", heads + r" \\"]
+        for block, rows in groupby(self.rows, lambda row: row.block):
+            lines.append(r"\midrule")
+            if block:
+                lines.append(rf"\multicolumn{{{len(columns)}}}{{l}}{{\textit{{{latex.escaped(block)}}}}} \\")
+            lines += [" & ".join(map(row.latex, self.columns)) + r" \\" for row in rows]
+        notes = "\n\n".join(map(latex.escaped, self.notes))
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", "", rf"{{\footnotesize {notes}\par}}", ""])
 
     def print(self) -> None:
         """Print the table to a terminal, or as text of 100 columns. Texts on the left are folded, numbers are not."""

@@ -3,10 +3,14 @@
 The files are table.csv and .md, figure.svg and .csv. Runs that are missing, failed or diverged are shown as such.
 Trains nothing and needs no torch.
 
+For a paper, name one or more sweeps and a file. --out table.tex, .md or .csv writes one table of all, with marks of
+significance; LaTeX needs the package booktabs. --out figure.pdf, .svg or .png writes their figure.
+
 With --figures, draw the figures of the study instead, from the published runs or from your own (--runs). Every figure
 is written as .svg, with its numbers as .csv. A figure whose sweep has no runs is left out, and a line names it.
 
-Output goes to --out (default: RUNS/report/NAME, of published runs report/NAME; of figures NAME is `figures`).
+Other output goes to the folder --out (default: RUNS/report/NAME, of published runs report/NAME; of figures NAME is
+`figures`). Several sweeps without --out are printed alone.
 """
 
 from __future__ import annotations
@@ -26,12 +30,12 @@ def main(argv: Sequence[str]) -> int:
         InputError: a wrong option, name, sweep file or record, or a folder that is absent or cannot be written.
     """
     parser = Parser(prog="study report", description=__doc__)
-    parser.add_argument("sweep", nargs="?", **SHARED["sweep"])
+    parser.add_argument("sweep", nargs="*", **SHARED["sweep"])
     text = "draw these figures of the study (no name: all)"
     parser.add_argument("--figures", nargs="*", metavar="NAME", help=text)
     parser.share("--runs", "--out")
     args = parser.parse_args(argv)
-    if (args.sweep is None) == (args.figures is None):
+    if bool(args.sweep) == (args.figures is not None):
         raise InputError("SWEEP: expected a sweep, or --figures, got neither or both. See `study report --help`.")
     if args.figures is not None:
         from study.analysis.figures.catalogue import draw_all
@@ -42,8 +46,12 @@ def main(argv: Sequence[str]) -> int:
         for name, paths in draw_all(Runs(runs, sweeps_of(runs)), out, args.figures):
             print(f"{name}: {', '.join(map(str, paths)) or f'not drawn, since {runs} lacks scores'}", flush=True)
         return 0
-    from study.analysis.report import report_sweep
+    from study.analysis.report import PICTURES, TABLES, report_file, report_sweep
     from study.sweep.spec import load
 
-    report_sweep(load(sweep_file(args.sweep)), runs_folder(args.runs), args.out)
+    specs, runs, out = [load(sweep_file(name)) for name in args.sweep], runs_folder(args.runs), args.out
+    if len(specs) > 1 or (out and out.suffix in (*TABLES, *PICTURES)):
+        report_file(specs, runs, out)
+    else:
+        report_sweep(specs[0], runs, out)
     return 0

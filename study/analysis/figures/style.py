@@ -139,7 +139,7 @@ def write(figure: Figure, data: pd.DataFrame, path: Path) -> list[Path]:
 
 @styled()
 def write_picture(figure: Figure, path: Path) -> None:
-    """Write a figure as a PNG, or as an SVG if the name ends so.
+    """Write a figure as a PNG, or as an SVG or PDF if the name ends so; without dates.
 
     Raises:
         OSError: the file cannot be written.
@@ -148,6 +148,8 @@ def write_picture(figure: Figure, path: Path) -> None:
         if path.suffix == ".svg":
             figure.savefig(temporary, metadata={"Date": None, "Creator": None}, format="svg")
             temporary.write_text(renamed(temporary.read_text(encoding="utf-8")), encoding="utf-8")
+        elif path.suffix == ".pdf":
+            figure.savefig(temporary, metadata={"CreationDate": None}, format="pdf")
         else:
             figure.savefig(temporary, metadata={"Software": None}, format="png")
 

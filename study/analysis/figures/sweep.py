@@ -48,11 +48,14 @@ def draw(facets: list[Facet]) -> Figure:
     """Return the sweep's figure: facets one below another."""
     heights = [BAR * len(facet.arms) + HEADROOM for facet in facets]
     size = (style.PAGE, sum(heights))
-    figure, grid = style.subplots(len(facets), 1, size, squeeze=False, height_ratios=heights, sharex=True)
+    scores = {facet.metric: metrics.title(facet.metric) for facet in facets}
+    alike = len(scores) == 1
+    figure, grid = style.subplots(len(facets), 1, size, squeeze=False, height_ratios=heights, sharex=alike)
     for axes, facet in zip(grid.flat, facets, strict=True):
         _panel(axes, facet)
+        axes.set_xlabel("" if alike else scores[facet.metric], fontsize=style.SMALL)
     marks = "dot: a run · bar and number: mean · line: simultaneous 95% interval of the difference to the baseline"
-    figure.supxlabel(f"{metrics.title(facets[0].metric)}   ({marks})", fontsize=style.SMALL)
+    figure.supxlabel(f"{scores[facets[0].metric]}   ({marks})" if alike else marks, fontsize=style.SMALL)
     return figure
 
 
@@ -74,6 +77,6 @@ def _panel(axes: Axes, facet: Facet) -> None:
     names = [textwrap.fill(arm_words(arm.label), LABEL, break_on_hyphens=False) for arm in facet.arms]
     axes.set_yticks(range(len(names)), names, linespacing=0.95)
     axes.grid(False, axis="y")
-    axes.set(title=arm_words(facet.name), xlabel="", ylabel="")
+    axes.set(title=arm_words(facet.name), ylabel="")
     axes.tick_params(axis="x", labelbottom=True)
     axes.spines["left"].set_visible(False)

@@ -1,0 +1,60 @@
+"""One table over several sweeps and corpora, for a paper: a block for each sweep and part, marks of significance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from study.analysis.comparison import Compared
+from study.analysis.labels import NOTHING, arm_words
+from study.analysis.tables import Row, Table
+
+LEVELS = (0.05, 0.01, 0.001)
+"""A difference has one mark for each level that its Holm p is below."""
+MARKS = "* Holm p < .05, ** p < .01, *** p < .001, adjusted over the comparisons of a block, as the 95% intervals are."
+LEFT_OUT = ("holm", "entropy", "tokens_per_second")
+"""Columns of a sweep's own table that this one lacks."""
+
+
+def join(sweeps: Mapping[str, Compared]) -> Compared:
+    """Return sweeps as one. All numbers are those of the sweep's own table: no test is adjusted across blocks.
+
+    A score has one column, whatever the split. A note stands once, with the sweeps that have it if these are not all.
+    The CSV names the sweep of each row, and keeps all columns.
+
+    Args:
+        sweeps: name of a sweep ↦ its comparison.
+    """
+    import pandas as pd
+
+    heads: dict[bool, dict[str, str]] = {True: {}, False: {}}
+    notes: dict[str, list[str]] = {}
+    for name, (table, _, _) in sweeps.items():
+        for key in [key for key in table.columns if key not in LEFT_OUT]:
+            of_kind, head = heads["/" in key], table.columns[key]
+            if of_kind.setdefault(_short(key), head) != head:
+                of_kind[_short(key)] = "Δ"
+        for note in table.notes:
+            notes.setdefault(note.partition("docs/")[0].strip(), []).append(name)
+    columns = {name: heads[False].pop(name) for name in ("arm", "n")} | heads[True] | heads[False]
+    rows = [_row(name, row, columns, len(sweeps) > 1) for name, (table, _, _) in sweeps.items() for row in table.rows]
+    said = [note if len(by) == len(sweeps) else f"{', '.join(by)}: {note}" for note, by in notes.items() if note]
+    marks = [MARKS] if "difference" in columns else []
+    parts = [replace(part, name=f"{name} {part.name}") for name, (_, facets, _) in sweeps.items() for part in facets]
+    frame = pd.concat([frame.assign(sweep=name) for name, (_, _, frame) in sweeps.items()])
+    return Compared(Table(" · ".join(sweeps), columns, rows, [*marks, *said]), parts, frame)
+
+
+def _row(name: str, row: Row, columns: Mapping[str, str], named: bool) -> Row:
+    """Return a row of a sweep's own table with the columns of this one; its block is `named` after the sweep."""
+    cells = dict.fromkeys(columns, NOTHING) | {_short(key): text for key, text in row.cells.items()}
+    holm = row.numbers.get("holm")
+    if holm is not None:
+        cells["difference"] += " " + "*" * sum(holm < level for level in LEVELS)
+    block = arm_words(f"{name} {row.numbers['facet']}") if named else row.block
+    return Row(cells, block, numbers={"sweep": name} | dict(row.numbers))
+
+
+def _short(key: str) -> str:
+    """Return the key of a column without its split."""
+    return key.partition("/")[2] or key
