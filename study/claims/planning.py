@@ -76,8 +76,7 @@ def blind(spec: Spec) -> bool:
     for _, claim in _claims(spec):
         if any(question.blind for question in claim.questions if question.sweep == spec.name):
             return True
-    predicted = predictions.read()
-    return predicted.blind and spec.name == predicted.sweeps[1]
+    return any(predicted.blind and spec.name == predicted.sweeps[1] for predicted in predictions.read().values())
 
 
 def _claims(spec: Spec) -> list[tuple[schema.ClaimFile, schema.Claim]]:

@@ -49,8 +49,8 @@ def _points(runs: Runs, *pair: Spec) -> pd.DataFrame:
 
     result = agreement.agree(runs, pair, [primary(spec) for spec in pair])
     facts = {"seeds": result.seeds}
-    for side, spec in zip(("", "second_"), pair, strict=True):
-        facts |= {f"{side}data": agreement.SWEEPS[spec.name][0], f"{side}metric": primary(spec)}
+    for side, data, spec in zip(("", "second_"), agreement.data_words(pair), pair, strict=True):
+        facts |= {f"{side}data": data, f"{side}metric": primary(spec)}
     rhos = [row | {"family": row["family"].replace("all", ""), "arm": ""} for row in result.correlations]
     table = pd.concat(
         [
