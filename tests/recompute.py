@@ -750,7 +750,7 @@ class Study:
         sign = {"gains": -1, "no difference": 0, "costs": 1, "breaks": 1}
         first, second = told["sweeps"]
         bleu = told.get("bleu", True)
-        signs = []
+        signs, effects = [], []
         for row in self.rows(f"predictions{end}"):
             row = {"family": "decoder_only" if end else "transformer", **row}
             asked = {"first": (first, self.metrics[first]), "second": (second, self.metrics[second])}
@@ -770,6 +770,7 @@ class Study:
                 breaks = known["second_effect"] >= told["breaks"]
                 found = "open" if bleu and known["bleu_low"] > 0 else "breaks" if breaks else "costs"
             foretold = told["arms"][row["arm"]]
+            effects.append((known["first_effect"], known["second_effect"], found, foretold))
             signs.append((sign[foretold], sign.get(found)))
             words = {"foretold": foretold, "found": found, "class": foretold == found}
             words["direction"] = signs[-1][0] == signs[-1][1]
@@ -779,6 +780,12 @@ class Study:
                     self.problems.append(f"predictions{end}: {row['arm']}: {name}: {row[name]} is printed, not {word}")
         guesses = {"the rule, direction": [a == b for a, b in signs]}
         guesses["the rule, class"] = [row["class"] == "True" for row in self.rows(f"predictions{end}")]
+        limit = 0.25 * sum(x * y for x, y, *_ in effects) / sum(x * x for x, *_ in effects)
+        classes = [
+            (("breaks" if y >= limit else "costs") if found in ("breaks", "costs") else found) == foretold
+            for _, y, found, foretold in effects
+        ]
+        guesses["the rule, class in the fitted unit"] = classes
         guesses |= {"every arm is worse": [b == 1 for _, b in signs], "nothing matters": [b == 0 for _, b in signs]}
         guesses["the rule, arms that gain"] = [b == -1 for a, b in signs if a == -1]
         gaining = sum(b == -1 for _, b in signs)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+
 from study.analysis.agreement import BLEU, agree
 from study.analysis.runs import Runs, primary
 from study.analysis.tables import rounded
@@ -25,6 +27,9 @@ SIGNS = {"gains": -1, "no difference": 0, "costs": 1, "breaks": 1}
 NAIVE = {"every arm is worse": 1, "nothing matters": 0}
 """Predictor that looks at no arm ↦ its direction for all."""
 GAINS = "the rule, arms that gain"
+FITTED = "the rule, class in the fitted unit"
+BREAKS = 0.25
+"""Nats of loss from which on an arm breaks the model in the first sweep; the rule of all files."""
 
 
 class Predictions(Section):
@@ -58,8 +63,12 @@ def compare(runs: Runs, predictions: Predictions) -> dict[str, pd.DataFrame]:
 
     `predictions` has a row for each arm: its effects, what was predicted and found, and whether class and direction are
     right. `hits` has a row for each predictor: the directions that it has right, their share with the exact binomial
-    interval, and p of the exact test of McNemar (1947) against the rule; the rule has its classes, too, and the arms
-    that gain among those that were predicted to, with p of Fisher's exact test of one side.
+    interval, and p of the exact test of McNemar (1947) against the rule.
+
+    The rule has further rows. One counts its classes, and another one its classes with the first sweep's limit in the
+    second one's unit: times the slope of the least-squares line through the base arm, of the second effects over the
+    first ones. The last one counts the arms that gain among those that were predicted to, with p of Fisher's exact test
+    of one side.
 
     Args:
         runs: runs of both sweeps.
@@ -72,18 +81,23 @@ def compare(runs: Runs, predictions: Predictions) -> dict[str, pd.DataFrame]:
     bleus = agree(runs, specs, predictions.bleu) if predictions.bleu else None
     if losses.lacking or (bleus and bleus.lacking) or not losses.effects:
         return {}
-    rows = []
+    first, second = (np.array([loss[f"{side}_effect"] for loss in losses.effects]) for side in ("first", "second"))
+    fitted = BREAKS * float(first @ second / (first @ first))
+    rows, in_unit = [], []
     for place, loss in enumerate(losses.effects):
+        bleu = bleus.effects[place] if bleus else None
         row = {name: value for name, value in loss.items() if name.startswith(("arm", "first", "second"))}
-        if bleus:
-            row |= {f"bleu_{end}": bleus.effects[place][f"second_{end}"] for end in ("effect", "low", "high")}
+        if bleu:
+            row |= {f"bleu_{end}": bleu[f"second_{end}"] for end in ("effect", "low", "high")}
         row["foretold"] = predictions.arms[loss["arm"]]
-        row["found"] = _class(loss, bleus.effects[place] if bleus else None, predictions.breaks)
+        row["found"] = _class(loss, bleu, predictions.breaks)
+        in_unit.append(_class(loss, bleu, fitted) == row["foretold"])
         row["class"] = row["found"] == row["foretold"]
         row["direction"] = SIGNS.get(row["found"]) == SIGNS[row["foretold"]]
         row["runs"] = loss["runs"]
         rows.append(row)
     guesses = {f"the rule, {part}": [row[part] for row in rows] for part in ("direction", "class")}
+    guesses[FITTED] = in_unit
     for name, sign in NAIVE.items():
         guesses[name] = [SIGNS.get(row["found"]) == sign for row in rows]
     rule = guesses["the rule, direction"]
