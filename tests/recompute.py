@@ -912,15 +912,15 @@ class Study:
     def encoder_decoders(self, key):
         """Runs of the transformer with the fields of a decoder-only arm at each of its sites, and one layer a half."""
         ours = next(runs for runs in self.sweeps.values() if key in runs)[key][0]["config"]
+        usual = self.sweeps["today"][self.first["today", "transformer"]][0]["config"]["model"]
         wanted = dict(fields(ours["model"]["attention"]["joint"]))
 
         def fits(run):
             config = run["config"]
             if config.get("pruning") or config["model"]["family"] != "transformer" or config["model"]["layers"] != 1:
                 return False
-            model = {name: one for name, one in config["model"].items() if name in ours["model"]}
-            mine = {name: ours["model"][name] for name in model}
-            apart = {"family": None, "layers": None, "attention": None}
+            model, mine = config["model"], {**usual, **ours["model"]}
+            apart = dict.fromkeys(("family", "layers", "attention", "source_mask"))
             parts = ("data", "training", "decoding", "protocol")
             same = [{**config[part], "select": None} if part == "training" else config[part] for part in parts]
             here = [{**ours[part], "select": None} if part == "training" else ours[part] for part in parts]
