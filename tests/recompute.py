@@ -739,7 +739,7 @@ class Study:
 
     def predictions(self):
         """Predictions of each arm beside what was found, and how many of these are right."""
-        for end in ("", "-decoder_only"):
+        for end in ("", "-decoder_only", "-decoder_only_multi30k", "-decoder_only_transfer"):
             if (self.tables / f"predictions{end}.csv").is_file():
                 self.predicted(end)
 

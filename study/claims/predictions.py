@@ -20,7 +20,12 @@ from study.sweep.file import read_yaml
 if TYPE_CHECKING:
     import pandas as pd
 
-FILES = {"": "predictions.yaml", "-decoder_only": "predictions_decoder_only.yaml"}
+FILES = {
+    "": "predictions.yaml",
+    "-decoder_only": "predictions_decoder_only.yaml",
+    "-decoder_only_multi30k": "predictions_decoder_only_multi30k.yaml",
+    "-decoder_only_transfer": "predictions_decoder_only_transfer.yaml",
+}
 """End of the names of tables ↦ file in this folder."""
 SIGNS = {"gains": -1, "no difference": 0, "costs": 1, "breaks": 1}
 """Class of an effect ↦ the direction of the loss."""

@@ -438,7 +438,8 @@ SITE = Axis({
 })
 MEMORY = Axis({
     "states":     MemoryFacts("h_1 … h_S", "Bahdanau et al. 2015", "all states", "all encoder states", ordered=True),
-    "final":      MemoryFacts("h_final, one slot", "Sutskever et al. 2014", "fixed vector (final state)", "the final state", slots=1),
+    "final":      MemoryFacts("h_final, one slot", "Sutskever et al. 2014", "fixed vector (final state)",
+                              "the final state", slots=1),
     "mean":       MemoryFacts("1/S Σ_s h_s, one slot", "", "mean state", "the mean of all", slots=1),
     "max":        MemoryFacts("max_s h_s by component, one slot", "", "largest components", slots=1),
     "empty":      MemoryFacts("no slot: a zero context", "", "nothing", "nothing", slots=0, families=("recurrent",)),

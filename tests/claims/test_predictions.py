@@ -1,5 +1,6 @@
 """Predictions against what was found, by hand."""
 
+import csv
 import re
 
 import pytest
@@ -77,20 +78,29 @@ def test_every_arm_has_a_prediction():
         assert (base, arms) == ("heads=4", list(told.arms))
 
 
-def test_predictions_for_decoder_only_models_are_those_of_its_sweep_file():
+@pytest.mark.parametrize("name", ["decoder_only", "decoder_only_multi30k"])
+def test_predictions_for_decoder_only_models_are_those_of_their_sweep_file(name):
     """The sweep file, committed before the runs, has a line for each arm: arm, config hash, effect, class."""
-    told = predictions.read()["-decoder_only"]
-    text = (CHECKOUT / "sweeps" / "decoder_only.yaml").read_text(encoding="utf-8")
-    declared = re.findall(r"^#   (\S.*?) +([0-9a-f]{8}) +([+-][\d.]+)  (\w.*)$", text, re.M)
+    told = predictions.read()[f"-{name}"]
+    path = CHECKOUT / "sweeps" / f"{name}.yaml"
+    declared = re.findall(r"^#   (\S.*?) +([0-9a-f]{8}) +([+-][\d.]+)  (\w.*)$", path.read_text(encoding="utf-8"), re.M)
     assert {arm: kind for arm, _, _, kind in declared} == told.arms
-    spec = load(CHECKOUT / "sweeps" / "decoder_only.yaml")
-    hashes = {str(cell.given["arm"]): encoder_decoder(cell.overrides) for cell in spec.runnable}
+    hashes = {str(cell.given["arm"]): encoder_decoder(cell.overrides) for cell in load(path).runnable}
     for arm, digest, _, _ in declared:
         assert config_hash(hashes[arm])[:8] == digest
-    assert {arm for arm, counterpart in hashes.items() if counterpart is None} == {
+    own = {
         "joint.maps=tied", "joint.score=additive", "joint.score=uniform", "joint.score=fixed_random",
         "joint.reach=local_m joint.window=4", "source_mask=full",
     }  # fmt: skip
+    assert {arm for arm, counterpart in hashes.items() if counterpart is None} == own & hashes.keys()
+
+
+def test_predictions_for_decoder_only_models_on_multi30k_are_the_classes_on_the_grammar():
+    rows = csv.DictReader((CHECKOUT / "results/tables/predictions-decoder_only.csv").open(encoding="utf-8"))
+    classes = {row["arm"]: row["found"] for row in rows}
+    told = predictions.read()["-decoder_only_transfer"].arms
+    assert told == {arm: classes[arm] for arm in told}
+    assert told.keys() == predictions.read()["-decoder_only_multi30k"].arms.keys()
 
 
 def test_every_file_of_predictions_is_under_the_root_hash():
