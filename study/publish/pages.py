@@ -32,7 +32,14 @@ if TYPE_CHECKING:
 
 ANSWERS = CHECKOUT / "docs" / "answers.yaml"
 NUMBERS = CHECKOUT / "docs" / "numbers.yaml"
-DOCUMENTS = ("README.md", "docs/getting-started.md", "docs/decoder-only.md", "docs/verdicts.md", "results/README.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/getting-started.md",
+    "docs/articles.md",
+    "docs/decoder-only.md",
+    "docs/verdicts.md",
+    "results/README.md",
+)
 MARK = re.compile(
     r"(?P<begin><!-- (?!end\b|root\b|not run)(?P<name>[^>]+?) -->)(?P<line>\n?)(?P<text>.*?)(?P<end><!-- end -->)",
     re.DOTALL,
