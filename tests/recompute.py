@@ -920,7 +920,7 @@ class Study:
             if config.get("pruning") or config["model"]["family"] != "transformer" or config["model"]["layers"] != 1:
                 return False
             model, mine = config["model"], {**usual, **ours["model"]}
-            apart = dict.fromkeys(("family", "layers", "attention", "source_mask"))
+            apart = dict.fromkeys(("family", "layers", "attention", "source_mask", "factors"))
             parts = ("data", "training", "decoding", "protocol")
             same = [{**config[part], "select": None} if part == "training" else config[part] for part in parts]
             here = [{**ours[part], "select": None} if part == "training" else ours[part] for part in parts]
