@@ -83,12 +83,12 @@ class SentenceNoise:
     Attributes:
         variance: of the estimate over test sets of `n` sentences.
         shares: parts of an estimate of NLL that are paid on sentences that all arms translate exactly, some, none; they
-            sum up to the estimate. None for other scores.
+            sum up to the estimate. Empty for other scores.
     """
 
     variance: float
     n: int
-    shares: tuple[float, float, float] | None = None
+    shares: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,11 @@ class Arm:
     holes: int = 0
     runs: tuple[str, ...] = ()
     name: str = ""
+
+    @property
+    def declared(self) -> int:
+        """Number of all its runs."""
+        return len(self.values) + self.diverged + self.holes
 
     @property
     def mean(self) -> float | None:

@@ -6,6 +6,7 @@ trained, and so was this module. docs/statistics.md defines the classes.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 FILE = Path(__file__).with_name("predictions.yaml")
 SIGNS = {"gains": -1, "no difference": 0, "costs": 1, "breaks": 1}
-"""Class of an effect ↦ the direction of the loss."""
+"""Class of an effect ↦ the direction of the loss; the class `open` has none."""
 NAIVE = {"every arm is worse": 1, "nothing matters": 0}
 """Predictor that looks at no arm ↦ its direction for all."""
 
@@ -57,6 +58,7 @@ def compare(runs: Runs, predictions: Predictions) -> dict[str, pd.DataFrame]:
         runs: runs of both sweeps.
         predictions: what was foretold.
     """
+    import pandas as pd
     from scipy.stats import binomtest
 
     specs = [runs.spec(name) for name in predictions.sweeps]
@@ -64,45 +66,43 @@ def compare(runs: Runs, predictions: Predictions) -> dict[str, pd.DataFrame]:
     bleus = agree(runs, specs, ["test/bleu", BLEU])
     if losses.lacking or bleus.lacking or not losses.effects:
         return {}
-    rows = []
-    for loss, bleu in zip(losses.effects, bleus.effects, strict=True):
-        row = {name: value for name, value in loss.items() if name.startswith(("arm", "first", "second"))}
-        for end in ("effect", "low", "high"):
-            row[f"bleu_{end}"] = bleu[f"second_{end}"]
-        row["foretold"] = predictions.arms[loss["arm"]]
-        row["found"] = _class(loss, bleu, predictions.breaks)
-        row["class"] = row["found"] == row["foretold"]
-        row["direction"] = SIGNS.get(row["found"]) == SIGNS[row["foretold"]]
-        row["runs"] = loss["runs"]
-        rows.append(row)
-    guesses = {f"the rule, {part}": [row[part] for row in rows] for part in ("direction", "class")}
+    loss, bleu = pd.DataFrame(losses.effects), pd.DataFrame(bleus.effects)
+    arms = loss.drop(columns=["family", "runs"])
+    for end in ("effect", "low", "high"):
+        arms[f"bleu_{end}"] = bleu[f"second_{end}"]
+    arms["foretold"] = arms["arm"].map(predictions.arms)
+    arms["found"] = [_class(row, predictions.breaks) for row in arms.to_dict("records")]
+    direction = arms["found"].map(SIGNS)
+    arms["class"] = arms["found"] == arms["foretold"]
+    arms["direction"] = direction == arms["foretold"].map(SIGNS)
+    arms["runs"] = loss["runs"]
+    hits = arms[["direction", "class"]].add_prefix("the rule, ")
     for name, sign in NAIVE.items():
-        guesses[name] = [SIGNS.get(row["found"]) == sign for row in rows]
-    rule = guesses["the rule, direction"]
+        hits[name] = direction == sign
+    rule = hits["the rule, direction"]
     counts = []
-    for name, hits in guesses.items():
-        share = binomtest(sum(hits), len(hits)).proportion_ci()
-        count = {"predictor": name, "hits": sum(hits), "arms": len(hits), "low": share.low, "high": share.high}
-        count["p"] = None
-        split = [by_rule for by_rule, hit in zip(rule, hits, strict=True) if by_rule != hit]
-        if name in NAIVE and split:
-            count["p"] = binomtest(sum(split), len(split)).pvalue
-        counts.append(count)
-    return {"predictions": rounded(rows), "hits": rounded(counts)}
+    for predictor, right in hits.items():
+        number = int(right.sum())
+        share = binomtest(number, len(arms)).proportion_ci()
+        differing = rule[rule != right]
+        p = binomtest(differing.sum(), len(differing)).pvalue if predictor in NAIVE and len(differing) else None
+        ends = {"low": share.low, "high": share.high, "p": p}
+        counts.append({"predictor": predictor, "hits": number, "arms": len(arms), **ends})
+    return {"predictions": rounded(arms.to_dict("records")), "hits": rounded(counts)}
 
 
-def _class(loss: dict[str, Any], bleu: dict[str, Any], limit: float) -> str:
+def _class(arm: dict[Hashable, Any], limit: float) -> str:
     """Return the class of an arm's effect in the second sweep, by its effects in NLL and in BLEU."""
-    loss_sign = _sign(loss)
-    if loss_sign and loss_sign == _sign(bleu):
+    loss_sign, bleu_sign = _sign(arm, "second"), _sign(arm, "bleu")
+    if loss_sign and loss_sign == bleu_sign:
         return "open"
-    if loss_sign > 0 and loss["second_effect"] >= limit:
+    if loss_sign > 0 and arm["second_effect"] >= limit:
         return "breaks"
     return {-1: "gains", 0: "no difference", 1: "costs"}[loss_sign]
 
 
-def _sign(effect: dict[str, Any]) -> int:
-    """Return the sign of an effect in the second sweep; 0 if its interval includes 0."""
-    if effect["second_low"] > 0:
+def _sign(arm: dict[Hashable, Any], score: str) -> int:
+    """Return the sign of an effect; 0 if its interval includes 0."""
+    if arm[f"{score}_low"] > 0:
         return 1
-    return -1 if effect["second_high"] < 0 else 0
+    return -1 if arm[f"{score}_high"] < 0 else 0
