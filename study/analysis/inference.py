@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import stdev
 from typing import Any
 
 import numpy as np
@@ -118,6 +119,11 @@ class Arm:
     def mean(self) -> float | None:
         """Mean over the runs; None without any."""
         return math.fsum(self.values.values()) / len(self.values) if self.values else None
+
+    @property
+    def sd(self) -> float | None:
+        """Standard deviation over the runs; None of fewer than two."""
+        return stdev(self.values.values()) if len(self.values) > 1 else None
 
 
 def contrast(parts: Sequence[tuple[float, Arm]], noise: SentenceNoise | None = None, paired: bool = False) -> Test:

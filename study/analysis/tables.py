@@ -37,7 +37,7 @@ class Row:
     cells: Mapping[str, str]
     block: str = ""
     bold: frozenset[str] = frozenset()
-    numbers: Mapping[str, Any] = field(default_factory=dict)
+    numbers: Mapping[Any, Any] = field(default_factory=dict)
 
     def markdown(self, key: str) -> str:
         """Return one of its texts as Markdown."""
