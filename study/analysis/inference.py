@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import stdev
 from typing import Any
 
 import numpy as np
@@ -83,12 +84,12 @@ class SentenceNoise:
     Attributes:
         variance: of the estimate over test sets of `n` sentences.
         shares: parts of an estimate of NLL that are paid on sentences that all arms translate exactly, some, none; they
-            sum up to the estimate. None for other scores.
+            sum up to the estimate. Empty for other scores.
     """
 
     variance: float
     n: int
-    shares: tuple[float, float, float] | None = None
+    shares: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,19 @@ class Arm:
     name: str = ""
 
     @property
+    def declared(self) -> int:
+        """Number of all its runs."""
+        return len(self.values) + self.diverged + self.holes
+
+    @property
     def mean(self) -> float | None:
         """Mean over the runs; None without any."""
         return math.fsum(self.values.values()) / len(self.values) if self.values else None
+
+    @property
+    def sd(self) -> float | None:
+        """Standard deviation over the runs; None of fewer than two."""
+        return stdev(self.values.values()) if len(self.values) > 1 else None
 
 
 def contrast(parts: Sequence[tuple[float, Arm]], noise: SentenceNoise | None = None, paired: bool = False) -> Test:

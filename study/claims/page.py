@@ -112,10 +112,10 @@ def _contrast(row: Finding) -> str:
 
 def summary_rows(rows: Sequence[Finding]) -> list[dict[str, str]]:
     """Return a row for each claim, with its verdict."""
-    return [
-        {"#": claim, "claim": questions[0].claim.statement, "verdict": summary(questions).words}
-        for claim, questions in by_claim(rows).items()
-    ]
+    lines = []
+    for claim, questions in by_claim(rows).items():
+        lines.append({"#": claim, "claim": questions[0].claim.statement, "verdict": summary(questions).words})
+    return lines
 
 
 def _wrapped(text: str, width: int, indent: int, first: int = 0) -> list[str]:

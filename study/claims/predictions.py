@@ -6,10 +6,9 @@ trained. docs/statistics.md defines the classes.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
 
 from study.analysis.agreement import BLEU, agree
 from study.analysis.runs import Runs, primary
@@ -28,7 +27,7 @@ FILES = {
 }
 """End of the names of tables ↦ file in this folder."""
 SIGNS = {"gains": -1, "no difference": 0, "costs": 1, "breaks": 1}
-"""Class of an effect ↦ the direction of the loss."""
+"""Class of an effect ↦ the direction of the loss; the class `open` has none."""
 NAIVE = {"every arm is worse": 1, "nothing matters": 0}
 """Predictor that looks at no arm ↦ its direction for all."""
 GAINS = "the rule, arms that gain"
@@ -79,6 +78,7 @@ def compare(runs: Runs, predictions: Predictions) -> dict[str, pd.DataFrame]:
         runs: runs of both sweeps.
         predictions: what was predicted.
     """
+    import pandas as pd
     from scipy.stats import binomtest, fisher_exact
 
     specs = [runs.spec(name) for name in predictions.sweeps]
@@ -86,57 +86,57 @@ def compare(runs: Runs, predictions: Predictions) -> dict[str, pd.DataFrame]:
     bleus = agree(runs, specs, predictions.bleu) if predictions.bleu else None
     if losses.lacking or (bleus and bleus.lacking) or not losses.effects:
         return {}
-    first, second = (np.array([loss[f"{side}_effect"] for loss in losses.effects]) for side in ("first", "second"))
-    fitted = BREAKS * float(first @ second / (first @ first))
-    rows, in_unit = [], []
-    for place, loss in enumerate(losses.effects):
-        bleu = bleus.effects[place] if bleus else None
-        row = {name: value for name, value in loss.items() if name.startswith(("arm", "first", "second"))}
-        if bleu:
-            row |= {f"bleu_{end}": bleu[f"second_{end}"] for end in ("effect", "low", "high")}
-        row["foretold"] = predictions.arms[loss["arm"]]
-        row["found"] = _class(loss, bleu, predictions.breaks)
-        in_unit.append(_class(loss, bleu, fitted) == row["foretold"])
-        row["class"] = row["found"] == row["foretold"]
-        row["direction"] = SIGNS.get(row["found"]) == SIGNS[row["foretold"]]
-        row["runs"] = loss["runs"]
-        rows.append(row)
-    guesses = {f"the rule, {part}": [row[part] for row in rows] for part in ("direction", "class")}
-    guesses[FITTED] = in_unit
+    arms = pd.DataFrame(losses.effects).drop(columns=["family", "runs"])
+    if bleus:
+        bleu = pd.DataFrame(bleus.effects)
+        for end in ("effect", "low", "high"):
+            arms[f"bleu_{end}"] = bleu[f"second_{end}"]
+    slope = (arms["first_effect"] * arms["second_effect"]).sum() / (arms["first_effect"] ** 2).sum()
+    arms["foretold"] = arms["arm"].map(predictions.arms)
+    arms["found"] = [_class(row, predictions.breaks) for row in arms.to_dict("records")]
+    fitted = pd.Series([_class(row, BREAKS * slope) for row in arms.to_dict("records")])
+    direction = arms["found"].map(SIGNS)
+    arms["class"] = arms["found"] == arms["foretold"]
+    arms["direction"] = direction == arms["foretold"].map(SIGNS)
+    arms["runs"] = [row["runs"] for row in losses.effects]
+    hits = arms[["direction", "class"]].add_prefix("the rule, ")
+    hits[FITTED] = fitted == arms["foretold"]
     for name, sign in NAIVE.items():
-        guesses[name] = [SIGNS.get(row["found"]) == sign for row in rows]
-    rule = guesses["the rule, direction"]
-    guesses[GAINS] = [row["found"] == "gains" for row in rows if row["foretold"] == "gains"]
+        hits[name] = direction == sign
     counts = []
-    for name, hits in guesses.items():
-        if not hits:
-            continue
-        share = binomtest(sum(hits), len(hits)).proportion_ci()
-        count = {"predictor": name, "hits": sum(hits), "arms": len(hits), "low": share.low, "high": share.high}
-        count["p"] = None
-        split = [by_rule for by_rule, hit in zip(rule, hits, strict=False) if by_rule != hit]
-        if name in NAIVE and split:
-            count["p"] = binomtest(sum(split), len(split)).pvalue
-        if name == GAINS and len(hits) < len(rows):
-            rest = [row["found"] == "gains" for row in rows if row["foretold"] != "gains"]
-            table = [[sum(side), len(side) - sum(side)] for side in (hits, rest)]
-            count["p"] = fisher_exact(table, "greater").pvalue
-        counts.append(count)
-    return {"predictions": rounded(rows), "hits": rounded(counts)}
+    for predictor, right in hits.items():
+        differing = arms["direction"][arms["direction"] != right]
+        p = binomtest(differing.sum(), len(differing)).pvalue if predictor in NAIVE and len(differing) else None
+        counts.append({"predictor": predictor, **_share(right), "p": p})
+    predicted, gains = arms["foretold"] == "gains", arms["found"] == "gains"
+    if predicted.any():
+        table = [[(gains & side).sum(), (~gains & side).sum()] for side in (predicted, ~predicted)]
+        p = None if predicted.all() else fisher_exact(table, "greater").pvalue
+        counts.append({"predictor": GAINS, **_share(gains[predicted]), "p": p})
+    return {"predictions": rounded(arms.to_dict("records")), "hits": rounded(counts)}
 
 
-def _class(loss: dict[str, Any], bleu: dict[str, Any] | None, limit: float) -> str:
+def _share(right: pd.Series) -> dict[str, Any]:
+    """Return how many are right, of how many, and the exact interval of their share."""
+    from scipy.stats import binomtest
+
+    number = int(right.sum())
+    share = binomtest(number, len(right)).proportion_ci()
+    return {"hits": number, "arms": len(right), "low": share.low, "high": share.high}
+
+
+def _class(arm: dict[Hashable, Any], limit: float) -> str:
     """Return the class of an arm's effect in the second sweep, by its effects in NLL and, if there is one, in BLEU."""
-    loss_sign = _sign(loss)
-    if bleu and loss_sign and loss_sign == _sign(bleu):
+    loss_sign = _sign(arm, "second")
+    if loss_sign and "bleu_low" in arm and loss_sign == _sign(arm, "bleu"):
         return "open"
-    if loss_sign > 0 and loss["second_effect"] >= limit:
+    if loss_sign > 0 and arm["second_effect"] >= limit:
         return "breaks"
     return {-1: "gains", 0: "no difference", 1: "costs"}[loss_sign]
 
 
-def _sign(effect: dict[str, Any]) -> int:
-    """Return the sign of an effect in the second sweep; 0 if its interval includes 0."""
-    if effect["second_low"] > 0:
+def _sign(arm: dict[Hashable, Any], score: str) -> int:
+    """Return the sign of an effect; 0 if its interval includes 0."""
+    if arm[f"{score}_low"] > 0:
         return 1
-    return -1 if effect["second_high"] < 0 else 0
+    return -1 if arm[f"{score}_high"] < 0 else 0
