@@ -145,7 +145,7 @@ def contrast(parts: Sequence[tuple[float, Arm]], noise: SentenceNoise | None = N
     if paired:
         samples = [(1.0, np.sum([weight * values for weight, values in samples], axis=0))]
     counts = [len(values) for _, values in samples]
-    difference = sum(weight * float(values.mean()) for weight, values in samples)
+    difference = math.fsum(weight * float(values.mean()) for weight, values in samples)
     if min(counts) < FEWEST:
         return Test("few", difference)
     method = "welch" if len(samples) > 1 else "within"
@@ -153,7 +153,7 @@ def contrast(parts: Sequence[tuple[float, Arm]], noise: SentenceNoise | None = N
     if any(variance for variance, _ in variances):
         if noise:
             variances.append((noise.variance, noise.n - 1))
-        return t_test(method, difference, math.sqrt(sum(part for part, _ in variances)), satterthwaite(variances))
+        return t_test(method, difference, math.sqrt(math.fsum(part for part, _ in variances)), satterthwaite(variances))
     if not difference or len(counts) > 2:
         return Test(method, difference)
     # n and m equal runs can be divided in C(n + m, n) ways. One of them gives the difference, and for n = m another one
@@ -169,7 +169,7 @@ def _variance(values: Any) -> float:
 
 def satterthwaite(parts: Sequence[tuple[float, int]]) -> float:
     """Degrees of freedom of a sum of (variance, its degrees of freedom)."""
-    return float(sum(part for part, _ in parts) ** 2 / sum(part**2 / freedom for part, freedom in parts))
+    return math.fsum(part for part, _ in parts) ** 2 / math.fsum(part**2 / freedom for part, freedom in parts)
 
 
 def t_test(method: str, difference: float, se: float, df: float) -> Test:
