@@ -10,7 +10,7 @@ from matplotlib import font_manager
 from matplotlib.figure import Figure
 
 HOUSE = "DejaVu Sans"
-LACKING = "missing from font"
+LACKING = ") missing from "
 """Words of matplotlib's warning about one letter."""
 REMEDY = "Install a font that has such letters, and name it in matplotlib's setting font.family."
 

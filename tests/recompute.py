@@ -230,15 +230,21 @@ def noise_of_order(blocks):
     draw, sides = np.random.default_rng(1), []
 
     def again(scores):
-        n = scores.shape[1]
-        means = np.stack([one[draw.integers(0, n, (RESAMPLES, n))].mean(axis=1) for one in scores], axis=1)
-        return scores.mean(axis=1) + math.sqrt(n / (n - 1)) * (means - scores.mean(axis=1))
+        columns = []
+        for one in scores:
+            n = len(one)
+            means = one[draw.integers(0, n, (RESAMPLES, n))].mean(axis=1)
+            columns.append(one.mean() + math.sqrt(n / (n - 1)) * (means - one.mean()))
+        return np.stack(columns, axis=1)
+
+    def middle(scores):
+        return np.array([one.mean() for one in scores])
 
     for side in (0, 1):
         scores = [block[side] for block in blocks]
         resamples = [again(one) for one in scores]
         noisy = np.hstack([one[:, 1:] - one[:, :1] for one in resamples])
-        shifted = np.hstack([one.mean(axis=1)[1:] - more[:, :1] for one, more in zip(scores, resamples, strict=True)])
+        shifted = np.hstack([middle(one)[1:] - more[:, :1] for one, more in zip(scores, resamples, strict=True)])
         sides.append((noisy, shifted))
     half = RESAMPLES // 2
     between = [ranked(noisy[:half], noisy[half:]).mean() for noisy, _ in sides]
@@ -693,7 +699,11 @@ class Study:
                 "longer": ("shorter", "longer"),
                 "asymptotes": ("asymptotes_1200", "asymptotes_4800"),
                 "today": ("today", "today_multi30k"),
+                "decoder_only": ("decoder_only", "decoder_only"),
+                "decoder_only_multi30k": ("decoder_only_multi30k", "decoder_only_multi30k"),
+                "decoder_only_transfer": ("decoder_only", "decoder_only_multi30k"),
             }[name]
+            sources = [self.effect, self.effect] if len(set(sweeps)) == 2 else [self.counterpart, self.effect]
             bleu = ("test_2016_flickr/bleu",) * 2
             first = bleu if path.stem.endswith("-bleu") else tuple(self.metrics[sweep] for sweep in sweeps)
             asked = [(first, self.rows(path.stem))]
@@ -703,7 +713,7 @@ class Study:
             asked += [((row["first_metric"], row["second_metric"]), asked[0][1]) for row in correlations]
             for metrics, rows in asked:
                 for row in rows:
-                    found = [self.effect(*one, row) for one in zip(sweeps, metrics, strict=True)]
+                    found = [read(*one, row) for read, *one in zip(sources, sweeps, metrics, strict=True)]
                     effects[metrics, row["family"], row["arm"]] = [one["difference"] for one in found]
                     for side, one in zip(("first", "second"), found, strict=True):
                         known = {f"{side}_{end}": one.get(end) for end in ("low", "high")}
@@ -729,46 +739,69 @@ class Study:
 
     def predictions(self):
         """Predictions of each arm beside what was found, and how many of these are right."""
-        told = yaml.safe_load((ROOT / "study" / "claims" / "predictions.yaml").read_text())
+        for end in ("", "-decoder_only", "-decoder_only_multi30k", "-decoder_only_transfer"):
+            if (self.tables / f"predictions{end}.csv").is_file():
+                self.predicted(end)
+
+    def predicted(self, end):
+        """One file of predictions and its two tables."""
+        name = f"predictions{end.replace('-', '_')}.yaml"
+        told = yaml.safe_load((ROOT / "study" / "claims" / name).read_text())
         sign = {"gains": -1, "no difference": 0, "costs": 1, "breaks": 1}
-        signs = []
-        for row in self.rows("predictions"):
-            metrics = [*zip(told["sweeps"], map(self.metrics.get, told["sweeps"]), strict=True)]
-            asked = (*metrics, (told["sweeps"][1], "test_2016_flickr/bleu"))
-            known, sides = {}, ("first", "second", "bleu")
-            for side, (sweep, metric) in zip(sides, asked, strict=True):
-                one = self.effect(sweep, metric, {"family": "transformer", **row})
+        first, second = told["sweeps"]
+        bleu = told.get("bleu", True)
+        signs, effects = [], []
+        for row in self.rows(f"predictions{end}"):
+            row = {"family": "decoder_only" if end else "transformer", **row}
+            asked = {"first": (first, self.metrics[first]), "second": (second, self.metrics[second])}
+            if bleu:
+                asked["bleu"] = (second, "test_2016_flickr/bleu")
+            known = {}
+            for side, (sweep, metric) in asked.items():
+                read = self.counterpart if side == "first" and first == second else self.effect
+                one = read(sweep, metric, row)
                 ends = {"effect": one["difference"], "low": one.get("low"), "high": one.get("high")}
                 known |= {f"{side}_{name}": number for name, number in ends.items()}
-            self.same(f"predictions: {row['arm']}", row, known)
+            self.same(f"predictions{end}: {row['arm']}", row, known)
             found = "no difference"
             if known["second_high"] < 0:
-                found = "open" if known["bleu_high"] < 0 else "gains"
+                found = "open" if bleu and known["bleu_high"] < 0 else "gains"
             elif known["second_low"] > 0:
                 breaks = known["second_effect"] >= told["breaks"]
-                found = "open" if known["bleu_low"] > 0 else "breaks" if breaks else "costs"
+                found = "open" if bleu and known["bleu_low"] > 0 else "breaks" if breaks else "costs"
             foretold = told["arms"][row["arm"]]
+            effects.append((known["first_effect"], known["second_effect"], found, foretold))
             signs.append((sign[foretold], sign.get(found)))
             words = {"foretold": foretold, "found": found, "class": foretold == found}
             words["direction"] = signs[-1][0] == signs[-1][1]
             for name, word in words.items():
                 self.checked += 1
                 if row[name] != str(word):
-                    self.problems.append(f"predictions: {row['arm']}: {name}: {row[name]} is printed, not {word}")
+                    self.problems.append(f"predictions{end}: {row['arm']}: {name}: {row[name]} is printed, not {word}")
         guesses = {"the rule, direction": [a == b for a, b in signs]}
-        guesses["the rule, class"] = [row["class"] == "True" for row in self.rows("predictions")]
+        guesses["the rule, class"] = [row["class"] == "True" for row in self.rows(f"predictions{end}")]
+        limit = 0.25 * sum(x * y for x, y, *_ in effects) / sum(x * x for x, *_ in effects)
+        classes = [
+            (("breaks" if y >= limit else "costs") if found in ("breaks", "costs") else found) == foretold
+            for _, y, found, foretold in effects
+        ]
+        guesses["the rule, class in the fitted unit"] = classes
         guesses |= {"every arm is worse": [b == 1 for _, b in signs], "nothing matters": [b == 0 for _, b in signs]}
-        for row in self.rows("hits"):
+        guesses["the rule, arms that gain"] = [b == -1 for a, b in signs if a == -1]
+        gaining = sum(b == -1 for _, b in signs)
+        for row in self.rows(f"hits{end}"):
             right = guesses[row["predictor"]]
             k, n = sum(right), len(right)
             known = {"hits": k, "arms": n, "p": None}
             known["low"] = stats.beta.ppf(0.025, k, n - k + 1) if k else 0.0
             known["high"] = stats.beta.ppf(0.975, k + 1, n - k) if k < n else 1.0
-            if not row["predictor"].startswith("the rule"):
+            if row["predictor"].endswith("gain"):
+                known["p"] = stats.hypergeom.sf(k - 1, len(signs), gaining, n)
+            elif not row["predictor"].startswith("the rule"):
                 pairs = [*zip(right, guesses["the rule, direction"], strict=True)]
                 ours, theirs = pairs.count((False, True)), pairs.count((True, False))
                 known["p"] = stats.binomtest(ours, ours + theirs).pvalue if ours + theirs else None
-            self.same(f"hits: {row['predictor']}", row, known)
+            self.same(f"hits{end}: {row['predictor']}", row, known)
 
     def tested_last(self, sweep):
         """Arms of a sweep; of the one with early tests, the runs that another sweep tested at the last update."""
@@ -859,20 +892,53 @@ class Study:
                 self.same("tested_updates", row, {f"last_{end}": test.get(end) for end in ENDS[:3]})
 
     def block(self, sweeps, metrics, family, rows):
-        """Scores of a family in both sweeps: a row for each arm, the baseline first, a column for each seed."""
+        """Scores of a family in both sweeps: for each arm, the baseline first, those of its seeds."""
         found = []
-        for sweep, metric in zip(sweeps, metrics, strict=True):
+        for i, (sweep, metric) in enumerate(zip(sweeps, metrics, strict=True)):
             here = self.tested_last(sweep)
+            named = [row["runs"].split() for row in rows if row["family"] == family]
+            if i == 0 and len(set(sweeps)) == 1:
+                chosen = [self.encoder_decoders(self.first[sweep, family])]
+                chosen += [[self.records[name] for name in names if "-transformer-" in name] for names in named]
+                found.append([np.array([value(run, metric) for run in some]) for some in chosen])
+                continue
             chosen = [here[self.first[sweep, family]]]
-            chosen += [
-                next(r for r in here.values() if {run["id"] for run in r} & set(row["runs"].split()))
-                for row in rows
-                if row["family"] == family
-            ]
+            chosen += [next(r for r in here.values() if {run["id"] for run in r} & set(names)) for names in named]
             seeds = sorted(set.intersection(*({run["seed"] for run in some} for some in chosen)))
             values = [{run["seed"]: value(run, metric) for run in some} for some in chosen]
-            found.append(np.array([[one[seed] for seed in seeds] for one in values]))
+            found.append([np.array([one[seed] for seed in seeds]) for one in values])
         return found
+
+    def encoder_decoders(self, key):
+        """Runs of the transformer with the fields of a decoder-only arm at each of its sites, and one layer a half."""
+        ours = next(runs for runs in self.sweeps.values() if key in runs)[key][0]["config"]
+        usual = self.sweeps["today"][self.first["today", "transformer"]][0]["config"]["model"]
+        wanted = dict(fields(ours["model"]["attention"]["joint"]))
+
+        def fits(run):
+            config = run["config"]
+            if config.get("pruning") or config["model"]["family"] != "transformer" or config["model"]["layers"] != 1:
+                return False
+            model, mine = config["model"], {**usual, **ours["model"]}
+            apart = dict.fromkeys(("family", "layers", "attention", "source_mask", "factors"))
+            parts = ("data", "training", "decoding", "protocol")
+            same = [{**config[part], "select": None} if part == "training" else config[part] for part in parts]
+            here = [{**ours[part], "select": None} if part == "training" else ours[part] for part in parts]
+            sites = [dict(fields(site)) for site in config["model"]["attention"].values() if site]
+            return (
+                {**model, **apart} == {**mine, **apart}
+                and same == here
+                and all(site.get(name, one) == one for site in sites for name, one in wanted.items())
+            )
+
+        return [run for run in self.records.values() if fits(run)]
+
+    def counterpart(self, sweep, metric, row):
+        """The encoder–decoder that a row names against the one of the base arm."""
+        arm = [self.records[name] for name in row["runs"].split() if "-transformer-" in name]
+        base = self.encoder_decoders(self.first[sweep, row["family"]])
+        sides = [Arm({run["id"]: value(run, metric) for run in runs}) for runs in (arm, base)]
+        return statistics(dict(enumerate(sides)), [{0: 1.0, 1: -1.0}])[0]
 
     def effect(self, sweep, metric, row):
         """The arm that a row names against the first arm of its family, over the seeds that the row names."""

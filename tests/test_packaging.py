@@ -222,3 +222,10 @@ def test_the_notebook_without_torch_runs(tmp_path, monkeypatch):
     for cell in cells:
         if cell["cell_type"] == "code":
             exec("".join(cell["source"]), names)
+
+
+def test_the_oldest_set_is_that_of_the_bounds():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    oldest = (ROOT / "requirements.oldest").read_text(encoding="utf-8").splitlines()
+    pins = [line for line in oldest if not line.startswith("#")]
+    assert pins == [bound.replace(">=", "==") for bound in project["dependencies"]]

@@ -1,5 +1,7 @@
 """Agreement of two sweeps with the same arms: effects in one against effects in the other, and their rank correlation.
 
+A sweep of decoder-only models is also compared with the published encoder–decoders that have the fields of its arms.
+
 An effect is the mean of an arm minus that of its family's baseline, the first arm listed. Arms are the same if what
 their texts set is the same, fields of training and the start of the decoder aside. An arm that lacks a score in either
 sweep is left out.
@@ -17,12 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from study.analysis.inference import FEWEST_ARMS, LEVEL, RESAMPLES, Arm, contrast, rank_correlation, spearman
+from study.analysis.inference import FEWEST, FEWEST_ARMS, LEVEL, RESAMPLES, Arm, contrast, rank_correlation, spearman
 from study.analysis.labels import arm_words, interval, number, p_value
 from study.analysis.runs import SCORED, Runs, primary
 from study.analysis.tables import Row, Table
-from study.config import trained
+from study.config import encoder_decoder, experiment_id, trained
 from study.scores.metrics import decimals, title
+from study.store.rows import arm_of
 from study.sweep.fields import ARM, expand, text
 from study.sweep.spec import Cell, Spec
 
@@ -34,8 +37,12 @@ PAIRS = {
     "longer": ("shorter", "longer"),
     "asymptotes": ("asymptotes_1200", "asymptotes_4800"),
     "today": ("today", "today_multi30k"),
+    "decoder_only": ("decoder_only", "decoder_only"),
+    "decoder_only_multi30k": ("decoder_only_multi30k", "decoder_only_multi30k"),
+    "decoder_only_transfer": ("decoder_only", "decoder_only_multi30k"),
 }
-"""Figures and tables of agreement ↦ their two sweeps."""
+"""Figures and tables of agreement ↦ their two sweeps. The same sweep twice: the first effect of each arm is that of the
+encoder–decoder with its fields, see `_counterparts`."""
 TESTED_LAST = {"asymptotes_4800": "asymptotes_last"}
 """Sweep ↦ another one with those of its runs, trained alike, that it tested before their last update. Theirs count."""
 EXACT, BLEU = "test/exact/without pronouns", "test_2016_flickr/bleu"
@@ -48,8 +55,11 @@ SWEEPS = {
     "asymptotes_4800": ("Multi30k, four times the updates", BLEU),
     "today": ("grammar", EXACT),
     "today_multi30k": ("Multi30k", BLEU),
+    "decoder_only": ("decoder-only, grammar", EXACT),
+    "decoder_only_multi30k": ("decoder-only, Multi30k", BLEU),
 }
-"""Sweep ↦ its data in words, and the score beside its own."""
+"""Sweep ↦ its models and data in words, and the score beside its own."""
+COUNTERPARTS = "encoder–decoder"
 SIDES = ("first", "second")
 NO_PART = ("training.", "model.family", "model.init")
 """Beginnings of the fields that are no part of the name of an arm."""
@@ -88,6 +98,8 @@ def agree(runs: Runs, specs: Sequence[Spec], metrics: Sequence[str]) -> Agreemen
         metrics: the score of each, as `split/metric` or `split/metric/subset`.
     """
     first, second = sides = [_scores(runs, spec, metric) for spec, metric in zip(specs, metrics, strict=True)]
+    if specs[0] is specs[1]:
+        first = sides[0] = _counterparts(runs, specs[0], metrics[0])
     families: dict[str, list[tuple[str, str]]] = {}
     lacking: list[tuple[str, str]] = []
     for key in first:
@@ -102,8 +114,8 @@ def agree(runs: Runs, specs: Sequence[Spec], metrics: Sequence[str]) -> Agreemen
         if base in lacking:
             continue
         arms = [key for key in arms if key not in lacking]
-        blocks[family] = [np.stack([side[key]["value"] for key in (base, *arms)]) for side in sides]
-        seeds[" and ".join(str(scores.shape[1]) for scores in blocks[family])] = None
+        blocks[family] = [[side[key]["value"].to_numpy() for key in (base, *arms)] for side in sides]
+        seeds[" and ".join(map(_seeds, blocks[family]))] = None
         for place, key in enumerate(arms, 1):
             row: dict[str, Any] = {"family": family, "arm": key[1]}
             for name, scores in zip(SIDES, blocks[family], strict=True):
@@ -125,6 +137,18 @@ def _arm(scores: Any) -> Arm:
     return Arm("", dict(enumerate(scores)))
 
 
+def _seeds(scores: Sequence[Any]) -> str:
+    """Return how many seeds the arms have, in words."""
+    numbers = sorted(map(len, scores))
+    return f"{numbers[0]} to {numbers[-1]}" if numbers[0] < numbers[-1] else f"{numbers[0]}"
+
+
+def data_words(specs: Sequence[Spec]) -> list[str]:
+    """Return what the two sides of a pair were trained as and on, in words."""
+    words = [SWEEPS[spec.name][0] for spec in specs]
+    return [COUNTERPARTS, words[1]] if specs[0] is specs[1] else words
+
+
 def _scores(runs: Runs, spec: Spec, metric: str) -> dict[Any, pd.DataFrame]:
     """Return (family, arm) ↦ its runs by seed, with columns id and value; see `TESTED_LAST`."""
     import pandas as pd
@@ -142,14 +166,43 @@ def _scores(runs: Runs, spec: Spec, metric: str) -> dict[Any, pd.DataFrame]:
     families, arms = [], []
     for cell in spec.cells:
         families.append(cell.experiment.model.family if cell.experiment else None)
-        settings = []
-        for name, value in expand({ARM: cell.given[ARM]}).items():
-            if not name.startswith(NO_PART):
-                short = name.removeprefix("model.").removeprefix("attention.")
-                settings.append(f"{short}={text(value)}")
-        arms.append(" ".join(settings))
+        arms.append(_name(cell))
     frame["family"], frame["arm"] = families, arms
     return dict(list(frame.groupby(["family", "arm"], sort=False)))
+
+
+def _name(cell: Cell) -> str:
+    """Return what the arm of a cell sets, without `NO_PART`."""
+    settings = []
+    for name, value in expand({ARM: cell.given[ARM]}).items():
+        if not name.startswith(NO_PART):
+            short = name.removeprefix("model.").removeprefix("attention.")
+            settings.append(f"{short}={text(value)}")
+    return " ".join(settings)
+
+
+def _counterparts(runs: Runs, spec: Spec, metric: str) -> dict[Any, pd.DataFrame]:
+    """Return (family, arm) ↦ scores of the encoder–decoders that have the fields of the arm, of every seed there is.
+
+    An arm whose counterpart has fewer than three runs is left out.
+    """
+    import pandas as pd
+
+    split, score, *part = metric.split("/", 2)
+    scores = runs.scored(split, score)
+    found: dict[Any, pd.DataFrame] = {}
+    for cell in spec.runnable:
+        assert cell.experiment is not None
+        key = cell.experiment.model.family, _name(cell)
+        counterpart = encoder_decoder(cell.overrides)
+        if key in found or counterpart is None:
+            continue
+        arm = arm_of(experiment_id(counterpart))
+        ids = [identity for identity in runs.store.ids() if arm_of(identity) == arm]
+        values = [scores.get(identity, {}).get(part[0] if part else None) for identity in ids]
+        if len(ids) >= FEWEST:
+            found[key] = pd.DataFrame({"id": ids, "value": pd.Series(values, dtype=float)})
+    return found
 
 
 def _training(cell: Cell) -> str:
@@ -171,15 +224,15 @@ def correlation(blocks: Sequence[Sequence[Any]]) -> dict[str, Any] | None:
     and r = T / (T + σ²).) With one seed the ceiling is NaN, and the interval of several families.
 
     Args:
-        blocks: for each family the scores in both sweeps: a row for each arm (baseline first), a column for each seed.
+        blocks: for each family the scores in both sweeps: for each arm (baseline first) those of its seeds.
     """
     if sum(len(first) - 1 for first, _ in blocks) < FEWEST_ARMS:
         return None
     draw = np.random.default_rng(0)
     whole, noisy, shifted = [], [], []
     for side in zip(*blocks, strict=True):
-        means = [scores.mean(axis=1)[None] for scores in side]
-        again = [_resampled(scores, draw) for scores in side]
+        means = [np.array([[scores.mean() for scores in arms]]) for arms in side]
+        again = [_resampled(arms, draw) for arms in side]
         whole.append(_effects(means, means))
         noisy.append(_effects(again, again))
         shifted.append(_effects(means, again))
@@ -204,16 +257,19 @@ def _effects(arms: Sequence[Any], bases: Sequence[Any]) -> Any:
     return np.hstack([scores[:, 1:] - base[:, :1] for scores, base in zip(arms, bases, strict=True)])
 
 
-def _resampled(scores: Any, draw: np.random.Generator) -> Any:
+def _resampled(arms: Sequence[Any], draw: np.random.Generator) -> Any:
     """Return resampled means of arms: a row for each resample, a column for each arm.
 
     Deviations of a mean of n seeds are multiplied by √(n / (n − 1)), because resampling n values understates their
     variance by that factor.
     """
-    arms, n = scores.shape
-    picked = draw.integers(0, n, (arms, RESAMPLES, n))
-    means, wide = scores.mean(axis=1, keepdims=True), math.sqrt(n / (n - 1)) if n > 1 else math.nan
-    return (means + wide * (np.take_along_axis(scores[:, None], picked, axis=2).mean(axis=2) - means)).T
+    columns = []
+    for scores in arms:
+        n, mean = len(scores), scores.mean()
+        picked = draw.integers(0, n, (RESAMPLES, n))
+        wide = math.sqrt(n / (n - 1)) if n > 1 else math.nan
+        columns.append(mean + wide * (scores[picked].mean(axis=1) - mean))
+    return np.stack(columns, axis=1)
 
 
 def _reliability(noisy: Any) -> float:
@@ -311,8 +367,7 @@ def _effects_table(specs: Sequence[Spec], metrics: Sequence[str], agreement: Agr
     if agreement.lacking:
         notes.append(f"Left out, because a run has no score: {', '.join(map(arm_words, agreement.lacking))}.")
     columns = {"arm": "arm"}
-    for side, spec, metric in zip(SIDES, specs, metrics, strict=True):
-        data = SWEEPS[spec.name][0]
+    for side, data, metric in zip(SIDES, data_words(specs), metrics, strict=True):
         columns |= {side: f"{data}: {title(metric)}", f"{side} ci": f"95% CI, {data}"}
     rows = [Row(cells(row), row["family"], numbers=row) for row in agreement.effects]
     return Table(f"{specs[0].name} and {specs[1].name}: effects of the same arms", columns, rows, notes)
@@ -320,7 +375,7 @@ def _effects_table(specs: Sequence[Spec], metrics: Sequence[str], agreement: Agr
 
 def _correlations(specs: Sequence[Spec], metrics: Sequence[str], agreement: Agreement) -> list[Row]:
     """Return a row for each rank correlation."""
-    head = "; ".join(f"{SWEEPS[spec.name][0]}: {title(metric)}" for spec, metric in zip(specs, metrics, strict=True))
+    head = "; ".join(f"{data}: {title(metric)}" for data, metric in zip(data_words(specs), metrics, strict=True))
     rows = []
     for row in agreement.correlations:
         texts = {"family": row["family"], "conclusion": CONCLUSIONS[row["conclusion"]]} | cells(row)

@@ -63,8 +63,11 @@ def compare_arms(spec: Spec, runs: Runs) -> Compared:
     Raises:
         InputError: a record cannot be used.
     """
-    frame = runs.declared(spec, shown_metrics(spec))
-    metric = primary(spec)
+    metric, scores = primary(spec), shown_metrics(spec)
+    calibrated = metric.replace("/nll", "/nll_calibrated")
+    frame = runs.declared(spec, [*scores, calibrated])
+    if calibrated != metric and frame[calibrated].notna().any():  # runs of older versions have none
+        scores.append(calibrated)
     arms: dict[str, list[Arm]] = {name: [] for name in spec.arms}
     for arm in runs.arms(spec):
         arms[arm.runs[0].facet].append(replace(runs.values(arm, Measure(metric)), label=arm.label))
@@ -72,7 +75,7 @@ def compare_arms(spec: Spec, runs: Runs) -> Compared:
     for name in spec.arms:
         rows = frame[frame["facet"] == name]
         facets.append(facet_of(name, metric, rows, tuple(arms[name]), spec.baseline(name)))
-    return Compared(_table(spec, frame, facets), facets, frame)
+    return Compared(_table(spec, scores, frame, facets), facets, frame)
 
 
 def facet_of(name: str, metric: str, rows: pd.DataFrame, arms: tuple[Arm, ...], baseline: str) -> Facet:
@@ -107,7 +110,7 @@ def compares(spec: Spec) -> bool:
 def shown_metrics(spec: Spec) -> list[str]:
     """The scores with a column of their own: BLEU, exact match and what a pruning found, on the primary metric's split.
 
-    And that metric. A sweep of probes alone has no BLEU.
+    And that metric. A sweep of probes alone has no BLEU. NLL has the calibrated one beside it where runs have it.
     """
     names = ["exact"]
     if any(has_bleu(spec, facet) for facet in spec.arms):
@@ -123,9 +126,8 @@ def has_bleu(spec: Spec, facet: str) -> bool:
     return any(cell.experiment.data.sentences for cell in spec.runnable if cell.facet == facet)
 
 
-def _table(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Table:
+def _table(spec: Spec, scores: Sequence[str], frame: pd.DataFrame, facets: list[Facet]) -> Table:
     """Return the main table: every declared arm, what ran of it, its scores and its difference to the baseline."""
-    scores = shown_metrics(spec)
     pruned = questions(spec)
     columns = {"arm": "arm", "n": "runs"}
     for name in scores:

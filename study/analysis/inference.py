@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import stdev
 from typing import Any
 
 import numpy as np
@@ -83,12 +84,12 @@ class SentenceNoise:
     Attributes:
         variance: of the estimate over test sets of `n` sentences.
         shares: parts of an estimate of NLL that are paid on sentences that all arms translate exactly, some, none; they
-            sum up to the estimate. None for other scores.
+            sum up to the estimate. Empty for other scores.
     """
 
     variance: float
     n: int
-    shares: tuple[float, float, float] | None = None
+    shares: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,9 +111,19 @@ class Arm:
     name: str = ""
 
     @property
+    def declared(self) -> int:
+        """Number of all its runs."""
+        return len(self.values) + self.diverged + self.holes
+
+    @property
     def mean(self) -> float | None:
         """Mean over the runs; None without any."""
         return math.fsum(self.values.values()) / len(self.values) if self.values else None
+
+    @property
+    def sd(self) -> float | None:
+        """Standard deviation over the runs; None of fewer than two."""
+        return stdev(self.values.values()) if len(self.values) > 1 else None
 
 
 def contrast(parts: Sequence[tuple[float, Arm]], noise: SentenceNoise | None = None, paired: bool = False) -> Test:
@@ -134,7 +145,7 @@ def contrast(parts: Sequence[tuple[float, Arm]], noise: SentenceNoise | None = N
     if paired:
         samples = [(1.0, np.sum([weight * values for weight, values in samples], axis=0))]
     counts = [len(values) for _, values in samples]
-    difference = sum(weight * float(values.mean()) for weight, values in samples)
+    difference = math.fsum(weight * float(values.mean()) for weight, values in samples)
     if min(counts) < FEWEST:
         return Test("few", difference)
     method = "welch" if len(samples) > 1 else "within"
@@ -142,7 +153,7 @@ def contrast(parts: Sequence[tuple[float, Arm]], noise: SentenceNoise | None = N
     if any(variance for variance, _ in variances):
         if noise:
             variances.append((noise.variance, noise.n - 1))
-        return t_test(method, difference, math.sqrt(sum(part for part, _ in variances)), satterthwaite(variances))
+        return t_test(method, difference, math.sqrt(math.fsum(part for part, _ in variances)), satterthwaite(variances))
     if not difference or len(counts) > 2:
         return Test(method, difference)
     # n and m equal runs can be divided in C(n + m, n) ways. One of them gives the difference, and for n = m another one
@@ -158,7 +169,7 @@ def _variance(values: Any) -> float:
 
 def satterthwaite(parts: Sequence[tuple[float, int]]) -> float:
     """Degrees of freedom of a sum of (variance, its degrees of freedom)."""
-    return float(sum(part for part, _ in parts) ** 2 / sum(part**2 / freedom for part, freedom in parts))
+    return math.fsum(part for part, _ in parts) ** 2 / math.fsum(part**2 / freedom for part, freedom in parts)
 
 
 def t_test(method: str, difference: float, se: float, df: float) -> Test:

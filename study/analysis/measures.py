@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -87,7 +88,7 @@ def _leaves(tree: Any, path: list[str]) -> Iterator[Any]:
 
 def _mean(values: Sequence[Any]) -> float | None:
     numbers = [float(value) for value in values if isinstance(value, int | float)]
-    return sum(numbers) / len(numbers) if numbers else None
+    return math.fsum(numbers) / len(numbers) if numbers else None  # sum() depends on the version of Python
 
 
 def facts(tree: Tree) -> dict[str, Any]:

@@ -259,10 +259,15 @@ class Runs:
         selection = self.store.record(identity).selection
         return selection.step if selection else None
 
-    def updates(self, parts: Sequence[tuple[float, Arm]]) -> dict[int, int]:
-        """Return the updates at which the runs of weighted arms were tested, in order, with their numbers of runs."""
-        counts = Counter(self.tested(identity) for _, arm in parts for identity in arm.runs)
-        return {update: counts[update] for update in sorted(update for update in counts if update is not None)}
+    def updates(self, arms: Iterable[Arm]) -> dict[int, int]:
+        """Return the updates at which the runs of arms were tested, in order, with their numbers of runs."""
+        counts: Counter[int] = Counter()
+        for arm in arms:
+            for identity in arm.runs:
+                update = self.tested(identity)
+                if update is not None:
+                    counts[update] += 1
+        return dict(sorted(counts.items()))
 
     def last_loss(self, arm: Arm) -> Arm:
         """Return the smoothed loss per token on validation at the last update of published runs, by place."""
@@ -403,8 +408,8 @@ def matching(arms: Sequence[ArmRuns], chosen: Overrides) -> list[ArmRuns]:
     return [arm for arm in arms if arm.has(chosen)]
 
 
-def find_levels(arms: Sequence[ArmRuns], chosen: Overrides, *over: str) -> list[tuple[tuple[Any, ...], ArmRuns]]:
-    """Return the arms that have these values, one for each value of the fields `over`, in the order of those values.
+def find_levels(arms: Sequence[ArmRuns], chosen: Overrides, *over: str) -> dict[tuple[Any, ...], ArmRuns]:
+    """Return the arms that have these values by the values of the fields `over`, in the order of those values.
 
     Raises:
         InputError: there is none, or two that differ in anything else.
@@ -430,6 +435,6 @@ def find_levels(arms: Sequence[ArmRuns], chosen: Overrides, *over: str) -> list[
     if over and len(fitting) < 2:
         raise InputError(f"over: expected several values of {' and '.join(over)}, got one arm with {words}.")
     try:
-        return sorted(levels.items(), key=lambda pair: pair[0])
+        return dict(sorted(levels.items()))
     except TypeError:
         raise InputError(f"over: expected values of {' and '.join(over)} in all arms, got none in some.") from None

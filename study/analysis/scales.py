@@ -6,17 +6,19 @@ of the rate. Runs of one arm stand in several of these sweeps; here each arm has
 
 from __future__ import annotations
 
-import math
-from collections.abc import Sequence
-from statistics import stdev
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from statistics import linear_regression
+from typing import TYPE_CHECKING, Any
 
-from study.analysis.inference import Arm
-from study.analysis.labels import mean_sd, number
-from study.analysis.labels import setting as words
+import numpy as np
+
+from study.analysis.labels import mean_sd, number, setting
 from study.analysis.measures import Measure
 from study.analysis.runs import ArmRuns, Runs
 from study.analysis.tables import Row, Table
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PARTS = (
     "recurrent",
@@ -39,101 +41,92 @@ KINDS = {
     ("unscaled", "maps learn at d^−½ of the rate with 1/√d"): "1/√d, maps at d^−½ of the rate",
 }
 """Scale and rate of the maps, in words ↦ the arm. An unscaled product whose maps are smaller and slower is 1/√d."""
+ARMS = ("1/√d", "1/√d, maps at d^−¼ of the rate", "1/√d, maps at d^−½ of the rate")
 EXPONENTS = (0.0, -0.25, -0.5)
-"""Exponent of d in the share of the rate with which the maps of 1/√d learn, in the order of their arms."""
-STARTS_AS_RSQRT = ("1/√d", "1/√d, maps at d^−¼ of the rate", "1/√d, maps at d^−½ of the rate")
+LOSSES = ("nll_0", "nll_1", "nll_2")
+"""Arms of 1/√d; exponents of d in the share of the rate with which their maps learn; columns of their losses."""
+SETTING = ("family", "width", "heads", "d", "steps", "warmup")
+"""Columns that arms have in common that are compared over learning rates."""
+NUMBERS = (*SETTING, "arm", "learning_rate", "chosen", "n", "exact", "nll", "valid", "runs")
+"""Columns of the CSV."""
 RATE = 1e-2
 """Learning rate at which the shares are compared, that of the recipe."""
 NLL, EXACT, VALID = Measure("test/nll/without pronouns"), Measure("test/exact"), Measure("valid/nll")
 
 
-class Setting(NamedTuple):
-    """What arms have in common that are compared over learning rates."""
+def points(runs: Runs) -> pd.DataFrame:
+    """Return one row for each arm at each learning rate, a setting after the other; those without runs are left out.
 
-    family: str
-    width: int
-    heads: int
-    d: int
-    steps: int
-    warmup: int
+    Columns: `NUMBERS` (means over seeds; chosen: of several rates it has the least NLL on validation), the standard
+    deviations exact_sd and nll_sd, and best: chosen, or the only rate.
+    """
+    import pandas as pd
 
-    @property
-    def words(self) -> str:
-        """`transformer, width 64, 1 head, d = 1,024`."""
-        heads = "1 head" if self.heads == 1 else f"{self.heads} heads"
-        more = f", {self.steps:,} updates" if self.steps != 800 else ""
-        more += f", warm-up {self.warmup}" if self.warmup != 100 else ""
-        return f"{self.family}, width {self.width}, {heads}, d = {self.d:,}{more}"
-
-
-class Point(NamedTuple):
-    """An arm at one learning rate, by its scores: exact match and NLL on the test, NLL on validation."""
-
-    rate: float
-    exact: Arm
-    nll: Arm
-    valid: Arm
-
-
-def points(runs: Runs) -> dict[Setting, dict[str, list[Point]]]:
-    """Return the points of every setting by arm, in the order of learning rates; those without runs left out."""
     present = [name for name in SWEEPS if name in runs.store.manifest["sweeps"]] if runs.store.published else SWEEPS
-    settings: dict[Setting, dict[str, list[Point]]] = {}
+    rows = []
     for family in ("recurrent", "transformer"):
         for arm in runs.named_arms(present, "grammar", family):
-            scores = [runs.values(arm, measure) for measure in (EXACT, NLL, VALID)]
-            if scores[0].values:
-                kind, setting = _place(arm)
-                point = Point(arm.fields["training.learning_rate"], *scores)
-                settings.setdefault(setting, {}).setdefault(kind, []).append(point)
-    for arms in settings.values():
-        for of_arm in arms.values():
-            of_arm.sort(key=lambda point: point.rate)
-    return settings
+            exact, nll, valid = (runs.values(arm, measure) for measure in (EXACT, NLL, VALID))
+            if exact.values:
+                row = _setting(arm) | {"n": len(nll.values), "valid": valid.mean, "runs": " ".join(nll.runs)}
+                row |= {"exact": exact.mean, "exact_sd": exact.sd, "nll": nll.mean, "nll_sd": nll.sd}
+                rows.append(row)
+    frame = pd.DataFrame(rows, columns=[*NUMBERS, "exact_sd", "nll_sd"])
+    settings = frame.groupby(list(SETTING), sort=False)
+    curves = frame.groupby([*SETTING, "arm"], sort=False)
+    frame["best"] = frame.index.isin(curves["valid"].idxmin())
+    frame["chosen"] = frame["best"] & curves["valid"].transform("size").gt(1)
+    order = pd.DataFrame({"setting": settings.ngroup(), "curve": curves.ngroup(), "rate": frame["learning_rate"]})
+    return frame.loc[order.sort_values(["setting", "curve", "rate"]).index]
 
 
-def _place(arm: ArmRuns) -> tuple[str, Setting]:
-    """Return the arm and the setting of declared runs."""
+def usual(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the points of models of width 64 with 800 updates and a warm-up of 100."""
+    return table[(table["width"] == 64) & (table["steps"] == 800) & (table["warmup"] == 100)]
+
+
+def _setting(arm: ArmRuns) -> dict[str, Any]:
+    """Return what declared runs are: their setting, arm and learning rate."""
     experiment = arm.runs[0].cell.experiment
     assert experiment is not None
     site, model, training = experiment.model.attention.aligning, experiment.model, experiment.training
-    d = site.key_width or model.width // site.heads
-    setting = Setting(model.family, model.width, site.heads, d, training.steps, training.warmup)
-    return KINDS[words("scale", site.scale or ""), words("map_rate", site.map_rate)], setting
+    return {
+        "family": model.family,
+        "width": model.width,
+        "heads": site.heads,
+        "d": site.key_width or model.width // site.heads,
+        "steps": training.steps,
+        "warmup": training.warmup,
+        "arm": KINDS[setting("scale", site.scale or ""), setting("map_rate", site.map_rate)],
+        "learning_rate": training.learning_rate,
+    }
 
 
-def best(of_arm: Sequence[Point]) -> Point:
-    """Return the point of the learning rate that validation chooses."""
-    return min(of_arm, key=lambda point: point.valid.mean or math.inf)
+def _words(point: Mapping[Any, Any]) -> str:
+    """`transformer, width 64, 1 head, d = 1,024`."""
+    heads = "1 head" if point["heads"] == 1 else f"{point['heads']} heads"
+    words = f"{point['family']}, width {point['width']}, {heads}, d = {point['d']:,}"
+    if point["steps"] != 800:
+        words += f", {point['steps']:,} updates"
+    if point["warmup"] != 100:
+        words += f", warm-up {point['warmup']}"
+    return words
 
 
 def rates_table(runs: Runs) -> Table:
     """Return the scores of every arm at every learning rate; the rate that validation chooses is bold."""
     rows = []
-    for setting, arms in points(runs).items():
-        for arm, of_arm in arms.items():
-            for point in of_arm:
-                chosen = len(of_arm) > 1 and point is best(of_arm)
-                cells = {
-                    "arm": arm,
-                    "rate": f"{point.rate:g}",
-                    "n": str(len(point.nll.values)),
-                    "exact": mean_sd(point.exact.mean, _sd(point.exact), 1),
-                    "nll": mean_sd(point.nll.mean, _sd(point.nll), 3),
-                    "valid": number(point.valid.mean, 3),
-                }
-                numbers = setting._asdict() | {
-                    "arm": arm,
-                    "learning_rate": point.rate,
-                    "chosen": chosen,
-                    "n": len(point.nll.values),
-                    "exact": point.exact.mean,
-                    "nll": point.nll.mean,
-                    "valid": point.valid.mean,
-                    "runs": " ".join(point.nll.runs),
-                }
-                bold = frozenset(cells) if chosen else frozenset()
-                rows.append(Row(cells, setting.words, bold, numbers))
+    for point in points(runs).to_dict("records"):
+        cells = {
+            "arm": point["arm"],
+            "rate": f"{point['learning_rate']:g}",
+            "n": str(point["n"]),
+            "exact": mean_sd(point["exact"], point["exact_sd"], 1),
+            "nll": mean_sd(point["nll"], point["nll_sd"], 3),
+            "valid": number(point["valid"], 3),
+        }
+        bold = frozenset(cells) if point["chosen"] else frozenset()
+        rows.append(Row(cells, _words(point), bold, {name: point[name] for name in NUMBERS}))
     columns = {"arm": "arm", "rate": "learning rate", "n": "runs", "exact": "exact match, %"}
     columns |= {"nll": "NLL per sentence (without pronouns)", "valid": "NLL on validation"}
     notes = [
@@ -149,28 +142,27 @@ def shares_table(runs: Runs) -> Table:
     A parabola goes through the mean NLL of the three shares over their exponents e of d. Its least value is at e*.
     The slope is that of e* ln d over ln d, by least squares over d from 64 on; none if an e* is outside the shares.
     """
-    least: dict[str, dict[int, tuple[list[float], float | None]]] = {}
-    for setting, arms in points(runs).items():
-        alike = setting.width == 64 and setting.steps == 800 and setting.warmup == 100
-        at_rate = [[p for p in arms.get(arm, ()) if p.rate == RATE] for arm in STARTS_AS_RSQRT]
-        if alike and all(at_rate):
-            losses = [point.nll.mean or math.nan for (point,) in at_rate]
-            least.setdefault(setting.family, {})[setting.d] = losses, vertex(EXPONENTS, losses)
+    table = usual(points(runs))
+    at_rate = table[table["learning_rate"] == RATE]
+    losses = at_rate.pivot(index=["family", "d"], columns="arm", values="nll").reindex(columns=ARMS).dropna()
+    losses = losses.set_axis(LOSSES, axis=1)
+    losses["least"] = [vertex(EXPONENTS, values) for values in losses.to_numpy().tolist()]
     rows = []
-    for family, by_d in least.items():
-        fitted = {d: exponent for d, (_, exponent) in by_d.items() if d >= 64}
-        exponents = [exponent for exponent in fitted.values() if exponent is not None]
+    for family, by_d in losses.reset_index().groupby("family"):
+        large = by_d[by_d["d"] >= 64]
         slope = None
-        if len(exponents) == len(fitted) > 1:
-            slope = _slope(
-                [math.log(d) for d in fitted], [e * math.log(d) for d, e in zip(fitted, exponents, strict=True)]
-            )
-        for d, (losses, exponent) in sorted(by_d.items()):
-            cells = {"arm": f"d = {d:,}"} | {f"nll {i}": number(loss, 3) for i, loss in enumerate(losses)}
-            cells |= {"least": number(exponent, 2), "slope": number(slope, 2) if d == max(by_d) else ""}
-            numbers = {"family": family, "d": d} | {f"nll_{i}": loss for i, loss in enumerate(losses)}
-            rows.append(Row(cells, family, numbers=numbers | {"least": exponent, "slope": slope}))
-    columns = {"arm": "d"} | {f"nll {i}": f"NLL, share d^{e:g}".replace("-", "−") for i, e in enumerate(EXPONENTS)}
+        if len(large) > 1 and large["least"].notna().all():
+            log_d = np.log(large["d"])
+            slope = linear_regression(log_d, large["least"] * log_d).slope
+        for row in by_d.to_dict("records"):
+            cells = {"arm": f"d = {row['d']:,}", "least": number(row["least"], 2)}
+            cells["slope"] = number(slope, 2) if row["d"] == by_d["d"].max() else ""
+            for name in LOSSES:
+                cells[name] = number(row[name], 3)
+            rows.append(Row(cells, str(family), numbers=row | {"slope": slope}))
+    columns = {"arm": "d"}
+    for name, exponent in zip(LOSSES, EXPONENTS, strict=True):
+        columns[name] = f"NLL, share d^{exponent:g}".replace("-", "−")
     columns |= {"least": "best exponent", "slope": "slope over ln d"}
     notes = [
         "One head, width 64, 800 updates, learning rate 0.01. W_Q and W_K of 1/√d learn at a share of the rate. "
@@ -188,15 +180,3 @@ def vertex(places: Sequence[float], values: Sequence[float]) -> float | None:
         return None
     place = places[1] - step * (values[2] - values[0]) / (2 * bend)
     return place if min(places) <= place <= max(places) else None
-
-
-def _slope(x: Sequence[float], y: Sequence[float]) -> float:
-    """Slope of the line through points by least squares."""
-    mean_x, mean_y = sum(x) / len(x), sum(y) / len(y)
-    covariance = sum((a - mean_x) * (b - mean_y) for a, b in zip(x, y, strict=True))
-    return covariance / sum((a - mean_x) ** 2 for a in x)
-
-
-def _sd(arm: Arm) -> float:
-    """Standard deviation over seeds; NaN of one."""
-    return stdev(arm.values.values()) if len(arm.values) > 1 else math.nan

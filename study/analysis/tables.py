@@ -38,7 +38,7 @@ class Row:
     cells: Mapping[str, str]
     block: str = ""
     bold: frozenset[str] = frozenset()
-    numbers: Mapping[str, Any] = field(default_factory=dict)
+    numbers: Mapping[Any, Any] = field(default_factory=dict)
 
     def markdown(self, key: str) -> str:
         """Return one of its texts as Markdown."""
@@ -139,7 +139,7 @@ class Table:
         console.print(Text(shown(self.title), style="bold"), grid, "", *notes, sep="\n")
 
 
-def rounded(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+def rounded(rows: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
     """Return rows as a table, rounded to `DECIMALS`, p values to `DIGITS`. Whole numbers stay whole, empty texts go."""
     import pandas as pd
 

@@ -41,7 +41,7 @@ class QuestionArms:
     where: Overrides
     arms: Sequence[ArmRuns]
 
-    def levels(self, chosen: Overrides, *over: str) -> list[tuple[tuple[Any, ...], ArmRuns]]:
+    def levels(self, chosen: Overrides, *over: str) -> dict[tuple[Any, ...], ArmRuns]:
         """The arms with these values, by the values of the fields `over`."""
         return find_levels(self.arms, self.where | chosen, *over)
 
@@ -69,30 +69,37 @@ class Weighted:
     pairs: list[list[tuple[float, float]]] | None = None
 
     @property
+    def arms(self) -> list[Arm]:
+        """The arms without their weights."""
+        return [arm for _, arm in self.parts]
+
+    @property
     def lost(self) -> list[str]:
         """The rate of each arm with a diverged run, such as `2 of 5 runs of scale=none diverged`."""
-        return [
-            f"{arm.diverged} of {len(arm.values) + arm.diverged + arm.holes} runs of {arm.name} diverged"
-            for _, arm in self.parts
-            if arm.diverged
-        ]
+        notes = []
+        for arm in self.arms:
+            if arm.diverged:
+                notes.append(f"{arm.diverged} of {arm.declared} runs of {arm.name} diverged")
+        return notes
 
     @property
     def n(self) -> int:
         """The number that the test counts: seeds, arms or draws."""
-        return min(len(arm.values) for _, arm in self.parts) if self.pairs is None else len(self.pairs)
+        return min(len(arm.values) for arm in self.arms) if self.pairs is None else len(self.pairs)
 
     @property
     def pairable(self) -> bool:
         """Return True if there are several arms with the same seeds."""
-        return len(self.parts) > 1 and len({tuple(sorted(arm.values)) for _, arm in self.parts}) == 1
+        first, *rest = self.arms
+        return bool(rest) and all(arm.values.keys() == first.values.keys() for arm in rest)
 
     def test(self, contrast: Contrast, noise: SentenceNoise | None = None, paired: bool = False) -> Test:
         """Test the contrast, not adjusted; arms are paired by seed where they can be."""
         if self.pairs is None:
             return inference.contrast(self.parts, noise, paired and self.pairable)
-        holes = any(arm.holes for _, arm in self.parts)
-        return Test("missing runs") if holes else inference.correlated(self.pairs, contrast.level)
+        if any(arm.holes for arm in self.arms):
+            return Test("missing runs")
+        return inference.correlated(self.pairs, contrast.level)
 
 
 def weigh(contrast: Contrast, among: QuestionArms) -> Weighted:
@@ -108,7 +115,8 @@ def weigh(contrast: Contrast, among: QuestionArms) -> Weighted:
             return _within(contrast, among)
         case "band":
             bands = [(float(sign), _band(contrast, side, among)) for sign, side in contrast.sides]
-            return Weighted(bands, len(among.levels(contrast.arm, RATE)[0][1].runs))
+            first, *_ = among.levels(contrast.arm, RATE).values()
+            return Weighted(bands, len(first.runs))
         case "draws":
             return _draws(contrast, among)
     return _difference(contrast, among)
@@ -139,22 +147,22 @@ def _best(contrast: Contrast, side: Overrides, among: QuestionArms) -> tuple[Arm
     """
     candidates = among.levels(side, *contrast.best_over)
     if not contrast.best_over:
-        return candidates[0][1], ""
+        return candidates[()], ""
     direction = metrics.metric_of(contrast.select).direction
 
-    def quality(candidate: tuple[Any, ArmRuns]) -> tuple[bool, bool, float]:
-        arm = among.values(candidate[1], contrast.select)
+    def quality(level: tuple[Any, ...]) -> tuple[bool, bool, float]:
+        arm = among.values(candidates[level], contrast.select)
         return arm.holes > 0, not arm.diverged, -math.inf if arm.mean is None else direction * arm.mean
 
-    values, best = max(candidates, key=quality)
-    if not among.values(best).values:
-        return best, ""
+    best = max(candidates, key=quality)
+    if not among.values(candidates[best]).values:
+        return candidates[best], ""
     settings = []
-    for i, name in enumerate(contrast.best_over):
-        grid = sorted({levels[i] for levels, _ in candidates})
-        at_edge = len(grid) > 2 and values[i] in (grid[0], grid[-1])
-        settings.append(f"{_field(name)} {text(values[i])}{' (the edge of the grid)' if at_edge else ''}")
-    return best, f"{_side(side)} is best at {', '.join(settings)}"
+    for name, value, column in zip(contrast.best_over, best, zip(*candidates, strict=True), strict=True):
+        grid = sorted(set(column))
+        at_edge = len(grid) > 2 and value in (grid[0], grid[-1])
+        settings.append(f"{_field(name)} {text(value)}{' (the edge of the grid)' if at_edge else ''}")
+    return candidates[best], f"{_side(side, {})} is best at {', '.join(settings)}"
 
 
 def _band(contrast: Contrast, side: Overrides, among: QuestionArms) -> Arm:
@@ -162,10 +170,10 @@ def _band(contrast: Contrast, side: Overrides, among: QuestionArms) -> Arm:
     if metrics.metric_of(among.measure.metric).direction >= 0:
         raise InputError(f"metric: expected a loss such as valid/nll with band, got {among.measure.metric}.")
     levels = among.levels(side, RATE)
-    rates = [rate for (rate,), _ in levels]
-    arms = [among.values(arm) for _, arm in levels]
+    rates = [rate for (rate,) in levels]
+    arms = list(map(among.values, levels.values()))
     widths = {}
-    for seed in sorted({seed for arm in arms for seed in arm.values}):
+    for seed in sorted(set[int]().union(*(arm.values for arm in arms))):
         losses = [arm.values.get(seed, math.inf) for arm in arms]
         low = high = losses.index(min(losses))
         limit = min(losses) + contrast.within
@@ -174,7 +182,7 @@ def _band(contrast: Contrast, side: Overrides, among: QuestionArms) -> Arm:
         while high < len(losses) - 1 and losses[high + 1] <= limit:
             high += 1
         widths[seed] = math.log2(rates[high] / rates[low])
-    band = _synthetic(_side(side), widths, arms)
+    band = _synthetic(_side(side, {}), widths, arms)
     diverged_everywhere = max(len(arm.values) + arm.diverged for arm in arms) - len(widths)
     return replace(band, diverged=0 if band.holes else diverged_everywhere)
 
@@ -184,7 +192,7 @@ def _within(contrast: Contrast, among: QuestionArms) -> Weighted:
 
     `minus` is their mean.
     """
-    (_, declared), *_ = among.levels(contrast.arm)
+    declared = among.levels(contrast.arm)[()]
     if contrast.statistic == "costly":
         metrics.check_claimed(f"{among.measure.metric}/without cross 0 0", declared.corpus)
     arm = among.values(declared, contrast.of)
@@ -202,18 +210,16 @@ def _draws(contrast: Contrast, among: QuestionArms) -> Weighted:
     """One synthetic arm: the difference of means on each draw of the corpus, by the draw."""
     above = among.levels(contrast.arm, DRAW)
     below = among.levels(contrast.baseline, DRAW)
-    if [draw for draw, _ in above] != [draw for draw, _ in below]:
+    if above.keys() != below.keys():
         raise InputError(f"draws: expected the same values of {DRAW} for arm and baseline, got different ones.")
     values = {}
     arms = []
-    for ((draw,), runs), (_, base_runs) in zip(above, below, strict=True):
-        arm, base = among.values(runs), among.values(base_runs)
-        values[draw] = (arm.mean or 0.0) - (base.mean or 0.0)
+    for level in above:
+        arm, base = among.values(above[level]), among.values(below[level])
+        values[level[0]] = (arm.mean or 0.0) - (base.mean or 0.0)
         arms += [arm, base]
-    if not all(arm.values for arm in arms):
-        values = {}
     seeds = min(len(arm.values) for arm in arms)
-    difference = _synthetic(arms[0].name, values, arms)
+    difference = _synthetic(arms[0].name, values if seeds else {}, arms)
     return Weighted([(1.0, difference)], len(above), notes=[f"n counts draws of the corpus, of {seeds} seeds each"])
 
 
@@ -246,16 +252,16 @@ def name_of(contrast: Contrast, measure: Measure, words: bool = True) -> str:
     if contrast.name:
         return contrast.name
     arm, base, minus = contrast.arm, contrast.baseline, contrast.minus
-    sides = [_side(side, opposite, words) for side, opposite in ((arm, base), (base, arm)) if side]
-    name = " − ".join(sides)
+    name = f"{_side(arm, base, words)} − {_side(base, arm, words)}"
     match contrast.statistic:
         case "interaction" if isinstance(minus, Pair):
             return f"({name}) − ({_side(minus.arm, arm, words)})"
         case "band":
             return f"{name}, band of good {_field(RATE, words)}s"
         case "correlation":
-            between = " and ".join(_metric(metric, words) for metric in contrast.between)
-            return f"ρ of {between}, {'between' if contrast.level == 'arms' else 'within'} arms"
+            first, second = contrast.between
+            level = "between" if contrast.level == "arms" else "within"
+            return f"ρ of {_metric(first, words)} and {_metric(second, words)}, {level} arms"
         case "within":
             mean = "the mean of " if len(contrast.subtracted) > 1 else ""
             subtracted = ", ".join(_metric(metric, words) for metric in contrast.subtracted) or text(minus)
@@ -268,14 +274,12 @@ def name_of(contrast: Contrast, measure: Measure, words: bool = True) -> str:
     return f"{name}, each at its best {best}" if best else name
 
 
-def _side(side: Overrides, opposite: Overrides | None = None, words: bool = True) -> str:
+def _side(side: Overrides, opposite: Overrides, words: bool = True) -> str:
     """Return the fields of a side that the opposite side has not, in words or by their names."""
-    opposite = opposite or {}
     differing = {name: value for name, value in side.items() if name not in opposite or opposite[name] != value}
-    fields = [(_field(name, words=False), text(value)) for name, value in (differing or side).items()]
-    if words:
-        return arm_words(" ".join(f"{name}={value}" for name, value in fields))
-    return ", ".join(f"{name} {value}" for name, value in fields)
+    equals = "=" if words else " "
+    settings = [f"{_field(name, words=False)}{equals}{text(value)}" for name, value in (differing or side).items()]
+    return arm_words(" ".join(settings)) if words else ", ".join(settings)
 
 
 def _field(name: str, words: bool = True) -> str:

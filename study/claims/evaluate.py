@@ -102,7 +102,7 @@ class Evaluator:
         for contrast in question.contrasts:
             _check_direction(question, contrast, metric)
             weighted = weigh(contrast, question_arms)
-            if question.design == "paired" and not weighted.pairable and all(arm.values for _, arm in weighted.parts):
+            if question.design == "paired" and not weighted.pairable and all(arm.values for arm in weighted.arms):
                 raise InputError("design: expected the same seeds in all arms of a paired contrast, got others.")
             if (question.checkpoint or self.file.checkpoint) == "same update":
                 self._check_updates(weighted)
@@ -123,7 +123,7 @@ class Evaluator:
 
     def _check_updates(self, weighted: Weighted) -> None:
         """Refuse runs that were tested at different updates."""
-        updates = self.runs.updates(weighted.parts)
+        updates = self.runs.updates(weighted.arms)
         if len(updates) > 1:
             raise InputError(
                 f"checkpoint: expected runs that were tested at the same update, got {', '.join(map(str, updates))}. "

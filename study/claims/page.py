@@ -63,7 +63,7 @@ def _in_short(questions: Sequence[Finding], room: int, width: int) -> Iterator[s
     count = bisect_right([*accumulate(map(len, texts))], room - 3)  # three lines end the claim
     yield from chain(*texts[:count])
     if any(question.question.no_vote for question in questions[:count]):
-        yield "    In brackets: no vote. --all says why."
+        yield "    In brackets: not counted. --all says why."
     left = f"{len(questions) - count} of {len(questions)} questions are not shown. " if count < len(questions) else ""
     yield from _wrapped(f"{left}--all prints every question and contrast.", width, 4)
 
@@ -72,7 +72,7 @@ def _in_full(question: Finding, rows: Sequence[Finding], width: int) -> Iterator
     """Yield the answer to a question, and each of its contrasts."""
     yield from _wrapped(answer(question), width, 17, -13)
     if question.question.no_vote:
-        yield from _wrapped(f"no vote: {question.question.no_vote}", width, 19, -2)
+        yield from _wrapped(f"not counted: {question.question.no_vote}", width, 19, -2)
     for row in rows:
         if (row.question, row.corpus, row.family) == (question.question, question.corpus, question.family):
             yield from _wrapped(_contrast(row), width, 19, -2)
@@ -112,10 +112,10 @@ def _contrast(row: Finding) -> str:
 
 def summary_rows(rows: Sequence[Finding]) -> list[dict[str, str]]:
     """Return a row for each claim, with its verdict."""
-    return [
-        {"#": claim, "claim": questions[0].claim.statement, "verdict": summary(questions).words}
-        for claim, questions in by_claim(rows).items()
-    ]
+    lines = []
+    for claim, questions in by_claim(rows).items():
+        lines.append({"#": claim, "claim": questions[0].claim.statement, "verdict": summary(questions).words})
+    return lines
 
 
 def _wrapped(text: str, width: int, indent: int, first: int = 0) -> list[str]:

@@ -10,6 +10,7 @@ from study.analysis.power import Spread, spread
 from study.analysis.runs import Runs
 from study.claims import page, predictions, schema
 from study.claims.evaluate import evaluate
+from study.claims.verdicts import by_claim
 from study.folders import published, sweeps_folder
 from study.sweep.spec import Spec
 
@@ -60,29 +61,27 @@ def spreads(spec: Spec, places: Iterable[Runs], metric: str, pairs: Iterable[str
 
 def answers(spec: Spec, out: Path) -> Iterator[str]:
     """Yield the answers of a sweep's runs to the claims of this study that ask it: a line for each question."""
-    runs = Runs(out, sweeps_folder())
-    for file, claim in _claims(spec):
-        questions = tuple(question for question in claim.questions if question.sweep == spec.name)
-        reduced = claim.model_copy(update={"questions": questions})
-        rows = evaluate([file.model_copy(update={"claims": (reduced,)})], runs)
-        yield f"claim {claim.id}: {claim.statement}"
-        yield from (f"  {page.answer(row)}" for row in rows if row.decides)
+    rows = evaluate([_asking(spec)], Runs(out, sweeps_folder()))
+    for claim, questions in by_claim(rows).items():
+        yield f"claim {claim}: {questions[0].claim.statement}"
+        for question in questions:
+            yield f"  {page.answer(question)}"
 
 
 def blind(spec: Spec) -> bool:
     """Return True if no test score of a sweep is to be seen yet: its file, a question or a prediction says so."""
-    if spec.blind:
+    if spec.blind or any(told.blind and spec.name == told.sweeps[1] for told in predictions.read().values()):
         return True
-    for _, claim in _claims(spec):
-        if any(question.blind for question in claim.questions if question.sweep == spec.name):
-            return True
-    predicted = predictions.read()
-    return predicted.blind and spec.name == predicted.sweeps[1]
+    return any(question.blind for claim in _asking(spec).claims for question in claim.questions)
 
 
-def _claims(spec: Spec) -> list[tuple[schema.ClaimFile, schema.Claim]]:
-    """Return the claims of this study that ask a sweep of this study."""
-    if spec.path.resolve().parent != sweeps_folder().resolve():
-        return []
+def _asking(spec: Spec) -> schema.ClaimFile:
+    """Return the claims of this study that ask a sweep of this study, without their questions about other sweeps."""
     file = schema.read(schema.HERE)
-    return [(file, claim) for claim in file.claims if spec.name in {question.sweep for question in claim.questions}]
+    claims = []
+    if spec.path.resolve().parent == sweeps_folder().resolve():
+        for claim in file.claims:
+            questions = tuple(question for question in claim.questions if question.sweep == spec.name)
+            if questions:
+                claims.append(claim.model_copy(update={"questions": questions}))
+    return file.model_copy(update={"claims": tuple(claims)})

@@ -1,11 +1,12 @@
-"""Predictions of effects from one sweep for another: what was foretold of each arm, and how many are right.
+"""Predictions of effects: what was predicted of each arm, and how many predictions are right.
 
-`predictions.yaml` has what was foretold, with its rule. It was committed before the arms of the second sweep were
-trained, and so was this module. docs/statistics.md defines the classes.
+A file of `FILES` has the predictions, with their rule. It was committed before the arms of its second sweep were
+trained. docs/statistics.md defines the classes.
 """
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -18,91 +19,124 @@ from study.sweep.file import read_yaml
 if TYPE_CHECKING:
     import pandas as pd
 
-FILE = Path(__file__).with_name("predictions.yaml")
+FILES = {
+    "": "predictions.yaml",
+    "-decoder_only": "predictions_decoder_only.yaml",
+    "-decoder_only_multi30k": "predictions_decoder_only_multi30k.yaml",
+    "-decoder_only_transfer": "predictions_decoder_only_transfer.yaml",
+}
+"""End of the names of tables ↦ file in this folder."""
 SIGNS = {"gains": -1, "no difference": 0, "costs": 1, "breaks": 1}
-"""Class of an effect ↦ the direction of the loss."""
+"""Class of an effect ↦ the direction of the loss; the class `open` has none."""
 NAIVE = {"every arm is worse": 1, "nothing matters": 0}
 """Predictor that looks at no arm ↦ its direction for all."""
+GAINS = "the rule, arms that gain"
+FITTED = "the rule, class in the fitted unit"
+BREAKS = 0.25
+"""Nats of loss from which on an arm breaks the model in the first sweep; the rule of all files."""
 
 
 class Predictions(Section):
     """The file.
 
     Attributes:
-        sweeps: the sweep from which arms are foretold, and that for which.
+        sweeps: the sweep from which effects are predicted, and that for which; the same one twice if they are predicted
+            from the encoder–decoders with the same fields.
+        bleu: the scores in BLEU of both; an arm on which the second one clearly says the opposite of NLL is open. None:
+            NLL decides alone.
         breaks: nats of loss in the second sweep from which on an arm breaks the model.
         arms: arm as its sweep has it ↦ what it does.
         blind: `study sweep` shows no test score of the second sweep.
     """
 
     sweeps: tuple[str, str]
+    bleu: tuple[str, str] | None = ("test/bleu", BLEU)
     breaks: float
     arms: dict[str, Literal["gains", "no difference", "costs", "breaks"]]
     blind: bool = False
 
 
-def read() -> Predictions:
-    """Read `predictions.yaml`."""
-    return Predictions.model_validate(read_yaml(FILE))
+def read() -> dict[str, Predictions]:
+    """Read the files: end of the names of tables ↦ predictions."""
+    folder = Path(__file__).parent
+    return {end: Predictions.model_validate(read_yaml(folder / name)) for end, name in FILES.items()}
 
 
 def compare(runs: Runs, predictions: Predictions) -> dict[str, pd.DataFrame]:
     """Return two tables by name; none until every arm of both sweeps has all its runs.
 
-    `predictions` has a row for each arm: its effects, what was foretold and found, and whether class and direction are
+    `predictions` has a row for each arm: its effects, what was predicted and found, and whether class and direction are
     right. `hits` has a row for each predictor: the directions that it has right, their share with the exact binomial
-    interval, and p of the exact test of McNemar (1947) against the rule; the rule has its classes, too.
+    interval, and p of the exact test of McNemar (1947) against the rule.
+
+    The rule has further rows. One counts its classes, and another one its classes with the first sweep's limit in the
+    second one's unit: times the slope of the least-squares line through the base arm, of the second effects over the
+    first ones. The last one counts the arms that gain among those that were predicted to, with p of Fisher's exact test
+    of one side.
 
     Args:
         runs: runs of both sweeps.
-        predictions: what was foretold.
+        predictions: what was predicted.
     """
-    from scipy.stats import binomtest
+    import pandas as pd
+    from scipy.stats import binomtest, fisher_exact
 
     specs = [runs.spec(name) for name in predictions.sweeps]
     losses = agree(runs, specs, [primary(spec) for spec in specs])
-    bleus = agree(runs, specs, ["test/bleu", BLEU])
-    if losses.lacking or bleus.lacking or not losses.effects:
+    bleus = agree(runs, specs, predictions.bleu) if predictions.bleu else None
+    if losses.lacking or (bleus and bleus.lacking) or not losses.effects:
         return {}
-    rows = []
-    for loss, bleu in zip(losses.effects, bleus.effects, strict=True):
-        row = {name: value for name, value in loss.items() if name.startswith(("arm", "first", "second"))}
+    arms = pd.DataFrame(losses.effects).drop(columns=["family", "runs"])
+    if bleus:
+        bleu = pd.DataFrame(bleus.effects)
         for end in ("effect", "low", "high"):
-            row[f"bleu_{end}"] = bleu[f"second_{end}"]
-        row["foretold"] = predictions.arms[loss["arm"]]
-        row["found"] = _class(loss, bleu, predictions.breaks)
-        row["class"] = row["found"] == row["foretold"]
-        row["direction"] = SIGNS.get(row["found"]) == SIGNS[row["foretold"]]
-        row["runs"] = loss["runs"]
-        rows.append(row)
-    guesses = {f"the rule, {part}": [row[part] for row in rows] for part in ("direction", "class")}
+            arms[f"bleu_{end}"] = bleu[f"second_{end}"]
+    slope = (arms["first_effect"] * arms["second_effect"]).sum() / (arms["first_effect"] ** 2).sum()
+    arms["foretold"] = arms["arm"].map(predictions.arms)
+    arms["found"] = [_class(row, predictions.breaks) for row in arms.to_dict("records")]
+    fitted = pd.Series([_class(row, BREAKS * slope) for row in arms.to_dict("records")])
+    direction = arms["found"].map(SIGNS)
+    arms["class"] = arms["found"] == arms["foretold"]
+    arms["direction"] = direction == arms["foretold"].map(SIGNS)
+    arms["runs"] = [row["runs"] for row in losses.effects]
+    hits = arms[["direction", "class"]].add_prefix("the rule, ")
+    hits[FITTED] = fitted == arms["foretold"]
     for name, sign in NAIVE.items():
-        guesses[name] = [SIGNS.get(row["found"]) == sign for row in rows]
-    rule = guesses["the rule, direction"]
+        hits[name] = direction == sign
     counts = []
-    for name, hits in guesses.items():
-        share = binomtest(sum(hits), len(hits)).proportion_ci()
-        count = {"predictor": name, "hits": sum(hits), "arms": len(hits), "low": share.low, "high": share.high}
-        count["p"] = None
-        split = [by_rule for by_rule, hit in zip(rule, hits, strict=True) if by_rule != hit]
-        if name in NAIVE and split:
-            count["p"] = binomtest(sum(split), len(split)).pvalue
-        counts.append(count)
-    return {"predictions": rounded(rows), "hits": rounded(counts)}
+    for predictor, right in hits.items():
+        differing = arms["direction"][arms["direction"] != right]
+        p = binomtest(differing.sum(), len(differing)).pvalue if predictor in NAIVE and len(differing) else None
+        counts.append({"predictor": predictor, **_share(right), "p": p})
+    predicted, gains = arms["foretold"] == "gains", arms["found"] == "gains"
+    if predicted.any():
+        table = [[(gains & side).sum(), (~gains & side).sum()] for side in (predicted, ~predicted)]
+        p = None if predicted.all() else fisher_exact(table, "greater").pvalue
+        counts.append({"predictor": GAINS, **_share(gains[predicted]), "p": p})
+    return {"predictions": rounded(arms.to_dict("records")), "hits": rounded(counts)}
 
 
-def _class(loss: dict[str, Any], bleu: dict[str, Any], limit: float) -> str:
-    """Return the class of an arm's effect in the second sweep, by its effects in NLL and in BLEU."""
-    loss_sign = _sign(loss)
-    if loss_sign and loss_sign == _sign(bleu):
+def _share(right: pd.Series) -> dict[str, Any]:
+    """Return how many are right, of how many, and the exact interval of their share."""
+    from scipy.stats import binomtest
+
+    number = int(right.sum())
+    share = binomtest(number, len(right)).proportion_ci()
+    return {"hits": number, "arms": len(right), "low": share.low, "high": share.high}
+
+
+def _class(arm: dict[Hashable, Any], limit: float) -> str:
+    """Return the class of an arm's effect in the second sweep, by its effects in NLL and, if there is one, in BLEU."""
+    loss_sign = _sign(arm, "second")
+    if loss_sign and "bleu_low" in arm and loss_sign == _sign(arm, "bleu"):
         return "open"
-    if loss_sign > 0 and loss["second_effect"] >= limit:
+    if loss_sign > 0 and arm["second_effect"] >= limit:
         return "breaks"
     return {-1: "gains", 0: "no difference", 1: "costs"}[loss_sign]
 
 
-def _sign(effect: dict[str, Any]) -> int:
-    """Return the sign of an effect in the second sweep; 0 if its interval includes 0."""
-    if effect["second_low"] > 0:
+def _sign(arm: dict[Hashable, Any], score: str) -> int:
+    """Return the sign of an effect; 0 if its interval includes 0."""
+    if arm[f"{score}_low"] > 0:
         return 1
-    return -1 if effect["second_high"] < 0 else 0
+    return -1 if arm[f"{score}_high"] < 0 else 0

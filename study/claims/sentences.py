@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -83,7 +83,7 @@ class SentenceNoises:
             return {}
         noises: dict[tuple[str, str], SentenceNoise | None] = {}
         for metric, runs, variance, n, *parts in list(csv.reader(files.read_text(path).splitlines()))[1:]:
-            shares = (float(parts[0]), float(parts[1]), float(parts[2])) if parts[0] else None
+            shares = tuple(map(float, filter(None, parts)))
             noises[metric, runs] = SentenceNoise(float(variance), int(n), shares) if variance else None
         return noises
 
@@ -92,7 +92,7 @@ def _cells(noise: SentenceNoise | None) -> list[str]:
     """Return the cells of a row after its key."""
     if noise is None:
         return [""] * (len(COLUMNS) - len(Key._fields))
-    shares = [f"{part:.8g}" for part in noise.shares] if noise.shares else [""] * 3
+    shares = [f"{part:.8g}" for part in noise.shares] or [""] * 3
     return [f"{noise.variance:.10g}", str(noise.n), *shares]
 
 
@@ -102,62 +102,71 @@ def _key(contrast: Contrast, metric: str, weighted: Weighted) -> Key | None:
         return None
     if metrics.is_diagnostic(metric) or metric.split("/")[1] not in MEASURES:
         return None
-    seeds = sorted(set.intersection(*({*arm.values} for _, arm in weighted.parts)))
-    sides = [(weight, tuple(f"{arm.label}-s{seed}" for seed in seeds)) for weight, arm in weighted.parts]
+    seeds = sorted(set.intersection(*(set(arm.values) for arm in weighted.arms)))
+    sides = []
+    for weight, arm in weighted.parts:
+        sides.append((weight, tuple(f"{arm.label}-s{seed}" for seed in seeds)))
     return Key(metric, tuple(sides)) if len(seeds) > 1 else None
 
 
 def _measured(store: Store, key: Key) -> SentenceNoise | None:
     """Return the noise of a contrast; None if it cannot be computed here."""
     split, score, subset = [*key.metric.split("/", 2), ""][:3]
-    runs = [run for _, names in key.sides for run in names]
+    runs = [run for _, ids in key.sides for run in ids]
     file = split + (NLL if score == "nll" else HYPOTHESES)
     if not all(store.content(run, file) for run in runs):
         return None
-    trees = [store.rest(run) for run in runs]
-    corpora = {tuple((tree["data"] or {}).get("files", {}).items()) for tree in trees}
+    corpora = {tuple((tree["data"] or {}).get("files", {}).items()) for tree in map(store.rest, runs)}
     if len(corpora) != 1:
         return None
-    data = experiment_from(trees[0]["config"]).data
+    data = experiment_from(store.rest(runs[0])["config"]).data
     pairs, members = _pairs(data, split, subset, *corpora)
-    if subset and not members:
-        return None
-    terms: list[Any] = []
-    right: list[Any] = []
-    for weight, names in key.sides:
-        values = [_values(store, run, split, score, pairs, members) for run in names]
-        if any(column is None for column in values):
+    values = []
+    for table in _tables(store, runs, split, score, pairs, members):
+        value = None if table is None else MEASURES[score].linearised(table)
+        if value is None:
             return None
-        terms.append(weight * np.array(values))
-        exact = [facts(store, run, split, "exact", pairs) for run in names] if score == "nll" else []
-        if exact and all(table is not None for table in exact):
-            right.append(np.array(exact)[:, members or slice(None), 0] > 0)
-    table = np.sum(terms, axis=0)
-    variance = sentence_variance(table)
+        values.append(value)
+    weights = np.array([weight for weight, _ in key.sides])
+    by_side = np.reshape(values, (len(weights), -1, len(values[0])))  # side, seed, sentence
+    differences = (weights[:, None, None] * by_side).sum(axis=0)
+    sentences = differences.shape[1]
+    variance = sentence_variance(differences)
     if variance is None:
         return None
-    if len(right) < len(key.sides):
-        return SentenceNoise(variance, table.shape[1])
-    counts = np.sum(right, axis=0)
-    both = float(np.where(counts == len(key.sides), table, 0.0).mean())
-    none = float(np.where(counts == 0, table, 0.0).mean())
-    return SentenceNoise(variance, table.shape[1], (both, float(table.mean()) - both - none, none))
+    exact = []
+    for table in _tables(store, runs, split, "exact", pairs, members) if score == "nll" else [None]:
+        if table is None:
+            return SentenceNoise(variance, sentences)
+        exact.append(table[:, 0] > 0)
+    right = np.reshape(exact, by_side.shape).sum(axis=0)
+    both = float(np.where(right == len(weights), differences, 0.0).mean())
+    none = float(np.where(right == 0, differences, 0.0).mean())
+    return SentenceNoise(variance, sentences, (both, float(differences.mean()) - both - none, none))
 
 
 @lru_cache
-def _pairs(data: Any, split: str, subset: str, digests: tuple[tuple[str, str], ...]) -> tuple[list[Pair], list[int]]:
-    """Return the sentences of a split, and the places of those in a subset; none without the text or the subset."""
+def _pairs(data: Any, split: str, subset: str, digests: tuple[tuple[str, str], ...]) -> tuple[list[Pair], Any]:
+    """Return the sentences of a split, and the places of those in a subset; None for the whole split."""
     pairs: list[Pair] = data.pairs_of(split, dict(digests)) or []
-    inside = (scoring.length_buckets(pairs) | data.in_subsets(split, pairs)).get(subset, []) if subset else []
-    return pairs, [i for i, belongs in enumerate(inside) if belongs]
+    if not subset:
+        return pairs, None
+    subsets = scoring.length_buckets(pairs) | data.in_subsets(split, pairs)
+    return pairs, np.flatnonzero(subsets.get(subset, ()))
 
 
-def _values(store: Store, run: str, split: str, score: str, pairs: list[Pair], members: list[int]) -> Table | None:
-    """Return the linearised score of a run for each sentence of a subset; None if it has none."""
-    table = facts(store, run, split, score, pairs)
-    if table is None or (members and len(table) != len(pairs)):
-        return None
-    return MEASURES[score].linearised(table[members] if members else table)
+def _tables(
+    store: Store, runs: Sequence[str], split: str, score: str, pairs: Sequence[Pair], members: Any
+) -> Iterator[Table | None]:
+    """Yield the facts of each run for the sentences of a subset; None if there are none."""
+    for run in runs:
+        table = facts(store, run, split, score, pairs)
+        if members is None:
+            yield table
+        elif table is None or len(table) != len(pairs) or not len(members):
+            yield None
+        else:
+            yield table[members]
 
 
 def facts(store: Store, run: str, split: str, score: str, pairs: Sequence[Pair]) -> Table | None:

@@ -25,10 +25,12 @@ HEADS = {
 }  # fmt: skip
 """Number of a contrast ↦ its name in print."""
 OF_SUMMARY = ("corpus", "family", "part", "asked", "finding", "metric", "contrast", "words", "measure", "decimals",
-              "margin", *ENDS[:3], "n")  # fmt: skip
+              "margin", *ENDS[:3], "n", "runs")  # fmt: skip
 """Columns of the row that stands for a claim in the summary."""
-OF_UPDATES = ("id", "corpus", "family", "part", "contrast", "verdict", "metric", *ENDS[:3])
+OF_UPDATES = ("id", "corpus", "family", "part", "verdict", "metric", "contrast", *ENDS[:3])
 """Columns of the table of runs that were tested at different updates."""
+OF_MULTIVERSE = ("id", "corpus", "family", "part", "post_hoc", "verdict")
+"""Columns of the question in the table of the multiverse."""
 UNITS = {"band": "doublings", "correlation": "rank correlation",
          "costly": "heads, %"}  # fmt: skip
 """Statistic ↦ the quantity of which the estimate is a difference, if that is not the score."""
@@ -38,7 +40,7 @@ COUNTS = {"correlation": " arms", "draws": " draws"}
 
 def contrasts(rows: Iterable[Finding]) -> pd.DataFrame:
     """Return one row per contrast, with the numbers behind each verdict."""
-    return rounded([numbers(row) | _runs(row) for row in rows])
+    return rounded(list(map(numbers, rows)))
 
 
 def tested_updates(rows: Iterable[Finding], runs: Runs) -> pd.DataFrame:
@@ -49,15 +51,16 @@ def tested_updates(rows: Iterable[Finding], runs: Runs) -> pd.DataFrame:
     """
     lines = []
     for row in rows:
-        updates = runs.updates(row.weighted.parts)
+        updates = runs.updates(row.weighted.arms)
         if len(updates) < 2:
             continue
-        line = {name: value for name, value in numbers(row).items() if name in OF_UPDATES}
+        facts = numbers(row)
+        line = _chosen(facts, OF_UPDATES)
         line["updates"] = ", ".join(f"{update}: {count}" for update, count in updates.items())
         if row.contrast.statistic in ("difference", "interaction"):
             last = contrast([(weight, runs.last_loss(arm)) for weight, arm in row.weighted.parts])
             line |= {"last_difference": last.difference, "last_low": last.low, "last_high": last.high}
-        lines.append(line | _runs(row))
+        lines.append(line | {"runs": facts["runs"]})
     return rounded(lines)
 
 
@@ -78,10 +81,7 @@ def summary(rows: Sequence[Finding]) -> pd.DataFrame:
             "open": verdict.counts[OPEN],
             "questions": verdict.counts.total(),
         }
-        facts = numbers(row)
-        for name in OF_SUMMARY:
-            line[name] = facts[name]
-        lines.append(line | _runs(row))
+        lines.append(line | _chosen(numbers(row), OF_SUMMARY))
     return rounded(lines)
 
 
@@ -94,15 +94,14 @@ def multiverse(questions: Iterable[tuple[Finding, Mapping[str, str]]]) -> pd.Dat
     lines = []
     for row, changed_verdicts in questions:
         facts = numbers(row)
-        line = {name: facts[name] for name in ("id", "corpus", "family", "part", "post_hoc", "verdict")}
+        line = _chosen(facts, OF_MULTIVERSE)
         line["changes"] = sum(word not in ("", NOT_RUN, row.verdict) for word in changed_verdicts.values())
-        lines.append(line | dict(changed_verdicts) | _runs(row))
+        lines.append(line | dict(changed_verdicts) | {"runs": facts["runs"]})
     return rounded(lines)
 
 
-def _runs(row: Finding) -> dict[str, str]:
-    """Return the ids of the runs behind a row."""
-    return {"runs": " ".join(dict.fromkeys(run for _, arm in row.weighted.parts for run in arm.runs))}
+def _chosen(facts: Mapping[str, Any], columns: Iterable[str]) -> dict[str, Any]:
+    return {name: facts[name] for name in columns}
 
 
 def asked_in(row: Finding) -> str:
@@ -233,4 +232,5 @@ def numbers(row: Finding) -> dict[str, Any]:
         "published_bleu": " ".join(f"{bleu:g}" for bleu, _ in row.effects),
         "published_in_units": " ".join(f"{in_units:.4g}" for _, in_units in row.effects),
         "notes": "; ".join(filter(None, [*row.weighted.lost, row.gain, *row.weighted.notes])),
+        "runs": " ".join(dict.fromkeys(run for arm in row.weighted.arms for run in arm.runs)),
     }

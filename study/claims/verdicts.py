@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 
 from study.analysis.inference import FEWEST, LEVEL, POWER, SentenceNoise, Test, adjusted, false_discovery, quantile
@@ -179,13 +179,13 @@ class Answer:
 
     Attributes:
         contrasts: its contrasts by its score.
-        second: the same contrasts by its second score; empty if it has one score.
+        second: the same contrasts by its second score; None for each if it has one score.
         verdict: holds, fails, open, not yet run.
         decisive: number of the contrast that stands for the question.
     """
 
     contrasts: Sequence[Judged]
-    second: Sequence[Judged]
+    second: Sequence[Judged | None]
     verdict: str
     decisive: int
 
@@ -219,17 +219,18 @@ def findings(answers: Sequence[Answer], whole_file: bool) -> list[Finding]:
         answers: the answers.
         whole_file: they answer all questions of a file, so p is adjusted by Benjamini and Hochberg, too.
     """
-    contrasts = [contrast for answer in answers for contrast in answer.contrasts]
-    adjusted_p = iter(over_the_study(contrasts) if whole_file else [None] * len(contrasts))
-    rows = []
+    adjusted_p: Mapping[int, float] = {}
+    if whole_file:
+        adjusted_p = over_the_study([contrast for answer in answers for contrast in answer.contrasts])
+    rows: list[Finding] = []
     for answer in answers:
-        for number, contrast in enumerate(answer.contrasts):
+        for number, (contrast, second) in enumerate(zip(answer.contrasts, answer.second, strict=True)):
             row = Finding(
                 **vars(contrast),
-                second=answer.second[number] if answer.second else None,
+                second=second,
                 verdict=answer.verdict,
                 decides=number == answer.decisive,
-                false_discovery=next(adjusted_p),
+                false_discovery=adjusted_p.get(len(rows)),
             )
             rows.append(row)
     return rows
@@ -247,13 +248,16 @@ def conclude(contrasts: Sequence[Comparison], second: Sequence[Comparison] = (),
         rules: the rules.
     """
     first_score = judge(contrasts, rules)
-    second_score = judge(second, rules) if second else []
-    stances = [stance(row, second_score[i] if second_score else None) for i, row in enumerate(first_score)]
+    second_score = judge(second, rules) if second else [None] * len(contrasts)
+    stances = list(map(stance, first_score, second_score))
     question = contrasts[0].question
     weakest = -1 if question.combine == "any" else 1
-    order = [(weakest * stances[i], -weakest * _weakness(row)) for i, row in enumerate(first_score)]
+
+    def strength(number: int) -> tuple[int, float]:
+        return weakest * stances[number], -weakest * _weakness(first_score[number])
+
     verdict = verdict_of(question, [row.word for row in first_score], stances)
-    return Answer(first_score, second_score, verdict, order.index(min(order)))
+    return Answer(first_score, second_score, verdict, min(range(len(contrasts)), key=strength))
 
 
 def judge(contrasts: Sequence[Comparison], rules: Rules) -> list[Judged]:
@@ -329,12 +333,17 @@ def _saturated(row: Comparison) -> bool:
     limits = metrics.metric_of(row.measure.metric).limits
     if limits is None:
         return False
-    ends = [(weight, metrics.end(arm.mean or 0.0, limits)) for weight, arm in row.weighted.scores]
-    base_ends = {end for weight, end in ends if weight < 0}
+    ends: set[int] = set()
+    base_ends: set[int] = set()
+    for weight, arm in row.weighted.scores:
+        end = metrics.end(arm.mean or 0.0, limits)
+        ends.add(end)
+        if weight < 0:
+            base_ends.add(end)
     if len(base_ends) != 1 or base_ends == {0}:
         return False
     one_sided = row.question.type not in schema.NO_DIFFERENCE and row.contrast.statistic in ("difference", "within")
-    return {end for _, end in ends} == base_ends or (one_sided and base_ends == {row.sign})
+    return ends == base_ends or (one_sided and base_ends == {row.sign})
 
 
 def word_for(kind: str, test: Test, sign: int, margin: float | None, saturated: bool, diverged: Collection[int]) -> str:
@@ -403,17 +412,16 @@ def inside(test: Test, margin: float) -> bool:
     return test.low90 is not None and test.high90 is not None and -margin < test.low90 and test.high90 < margin
 
 
-def over_the_study(contrasts: Sequence[Judged]) -> list[float | None]:
-    """Return p by Benjamini and Hochberg of each contrast, over all contrasts on which verdicts rest.
+def over_the_study(contrasts: Sequence[Judged]) -> dict[int, float]:
+    """Return p by Benjamini and Hochberg over all contrasts on which verdicts rest, by the number of the contrast.
 
     Those without a vote have none, nor have exact tests, whose p depends on the number of runs alone.
     """
-    tested = {}
+    p_values = {}
     for number, row in enumerate(contrasts):
         if row.test.p is not None and row.test.method != "exact" and not row.question.no_vote:
-            tested[number] = row.test.p
-    adjusted_p = dict(zip(tested, false_discovery(list(tested.values())), strict=True))
-    return [adjusted_p.get(number) for number in range(len(contrasts))]
+            p_values[number] = row.test.p
+    return dict(zip(p_values, false_discovery(list(p_values.values())), strict=True))
 
 
 def by_claim(rows: Sequence[Finding]) -> dict[str, list[Finding]]:

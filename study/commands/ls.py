@@ -70,7 +70,8 @@ def main(argv: Sequence[str]) -> int:
         if len(set(short.values())) == len(short):  # of one split
             part = part.rename(columns=short)
     if "started_utc" in part:
-        part["started_utc"] = part["started_utc"].str[: len("2026-11-28")]
+        part = part.assign(started_utc=part["started_utc"].str[: len("2026-11-28")])
+        part = part.rename(columns={"started_utc": "started"})  # long ids leave 80 columns no room
     rows = part.to_dict("records")
     say(*table_lines(rows) if rows else [f"no {args.what}"])
     if len(rows) < len(table):

@@ -1,6 +1,7 @@
 """Experiment: a frozen, validated tree of fields, and the identity computed from it. Imports no torch."""
 
 from study.config.attention import AttentionConfig
+from study.config.counterpart import encoder_decoder
 from study.config.experiment import Experiment
 from study.config.identity import config_hash, experiment_id, recorded, scientific, trained
 from study.config.model import DecoderOnly, Model, Recurrent, Transformer
@@ -22,6 +23,7 @@ __all__ = [
     "Recurrent",
     "Transformer",
     "config_hash",
+    "encoder_decoder",
     "experiment_from",
     "experiment_id",
     "recorded",

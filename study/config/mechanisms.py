@@ -345,8 +345,8 @@ LOGITS = Axis({
     "cap":   Facts("c·tanh(e/c)", "Gemma Team 2024", "capped logits", options=("cap",)),
 })
 NORM = Axis({
-    "none": Facts(label="no norm of q and k", help="as the maps make them"),
-    "rms":  Facts("q ← γ_q ⊙ q / rms(q), k ← γ_k ⊙ k / rms(k)", "Dehghani et al. 2023", "norm of q and k",
+    "none": Facts(label="no norm of Q and K", help="as the maps make them"),
+    "rms":  Facts("q ← γ_q ⊙ q / rms(q), k ← γ_k ⊙ k / rms(k)", "Dehghani et al. 2023", "RMS norm of Q and K",
                        "divided by their root mean square, times a learned gain per head and component (QK-norm)"),
 })
 WEIGHTS = Axis({
@@ -364,12 +364,12 @@ WEIGHTS = Axis({
                                   positive=True, scale="none"),
 })
 MAPS = Axis({
-    "separate":    MapsFacts("", "Vaswani et al. 2017", "separate maps", "W_Q and W_K, without bias"),
-    "tied":        MapsFacts("", "Kitaev et al. 2020; Courtois et al. 2024", "tied maps", "W_Q = W_K", one=True),
-    "tied_signed": MapsFacts("", "", "tied maps with signs",
+    "separate":    MapsFacts("", "Vaswani et al. 2017", "separate QK maps", "W_Q and W_K, without bias"),
+    "tied":        MapsFacts("", "Kitaev et al. 2020; Courtois et al. 2024", "shared QK map", "W_Q = W_K", one=True),
+    "tied_signed": MapsFacts("", "", "shared QK map with signs",
                              "tied, with signs +1, −1, +1, … on the components of the key",
                              one=True, signed=True),
-    "raw":         MapsFacts("", "", "raw maps",
+    "raw":         MapsFacts("", "", "no QK maps",
                              "the states, sliced among the heads (base arm of the recurrent family)",
                              weights=False),
 })
@@ -438,7 +438,8 @@ SITE = Axis({
 })
 MEMORY = Axis({
     "states":     MemoryFacts("h_1 … h_S", "Bahdanau et al. 2015", "all states", "all encoder states", ordered=True),
-    "final":      MemoryFacts("h_final, one slot", "Sutskever et al. 2014", "final state", "the final state", slots=1),
+    "final":      MemoryFacts("h_final, one slot", "Sutskever et al. 2014", "fixed vector (final state)",
+                              "the final state", slots=1),
     "mean":       MemoryFacts("1/S Σ_s h_s, one slot", "", "mean state", "the mean of all", slots=1),
     "max":        MemoryFacts("max_s h_s by component, one slot", "", "largest components", slots=1),
     "empty":      MemoryFacts("no slot: a zero context", "", "nothing", "nothing", slots=0, families=("recurrent",)),

@@ -25,6 +25,7 @@ VALUES: dict[tuple[str, str], str] = {
     ("exclude_self", "false"): "self visible",
     ("floor", "blind"): "a guess without looking",
     ("floor", "confused"): "by the largest weights of symmetric scores",
+    ("groups", "1"): "multi-query (1 group)",
     ("input_feeding", "true"): "input feeding",
     ("input_feeding", "false"): "no input feeding",
     ("order", "gradient_normalised"): "gradient, by layer",

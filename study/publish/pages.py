@@ -14,7 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from study.analysis.tables import markdown
+from study.analysis import agreement
+from study.analysis.tables import escaped, markdown
 from study.claims import schema
 from study.config.words import arm_words
 from study.corpora.catalogue import KINDS
@@ -31,7 +32,14 @@ if TYPE_CHECKING:
 
 ANSWERS = CHECKOUT / "docs" / "answers.yaml"
 NUMBERS = CHECKOUT / "docs" / "numbers.yaml"
-DOCUMENTS = ("README.md", "docs/getting-started.md", "docs/verdicts.md", "results/README.md")
+DOCUMENTS = (
+    "README.md",
+    "docs/getting-started.md",
+    "docs/articles.md",
+    "docs/decoder-only.md",
+    "docs/verdicts.md",
+    "results/README.md",
+)
 MARK = re.compile(
     r"(?P<begin><!-- (?!end\b|root\b|not run)(?P<name>[^>]+?) -->)(?P<line>\n?)(?P<text>.*?)(?P<end><!-- end -->)",
     re.DOTALL,
@@ -50,7 +58,8 @@ def update(results: Results, runs: pd.DataFrame) -> list[Path]:
     if results.root.resolve().parent != CHECKOUT:
         return []
     blocks = {"quickstart": quickstart(results), "claims": claims(results), "published": published(results, runs)}
-    blocks |= {"findings": findings_list(results), "answers": answers_table(results)} | tiers(results, runs)
+    blocks |= {"findings": findings_list(results), "answers": answers_table(results), "carried": carried(results)}
+    blocks |= tiers(results, runs)
     paths = [CHECKOUT / name for name in DOCUMENTS]
     for name, path in zip(DOCUMENTS, paths, strict=True):
         write(path, filled(path.read_text(encoding="utf-8"), blocks, results, name))
@@ -256,6 +265,20 @@ def quickstart(results: Results) -> str:
     tables = {facet: markdown(pd.DataFrame(rows), list(rows[0])[1:]) for facet, rows in facets.items()}
     folded = f"<details><summary>{second}</summary>\n\n{tables[second]}\n\n</details>"
     return f"*{first}*\n\n{tables[first]}\n\n{folded}"
+
+
+def carried(results: Results) -> str:
+    """Return each change of attention with its effect in both kinds of models; bold where the direction differs."""
+    import pandas as pd
+
+    rows = []
+    for row in table(results, "predictions-decoder_only"):
+        cells = agreement.cells(row | {name: float(row[name]) for name in row if name.startswith(("first", "second"))})
+        found = row["found"] if row["direction"] == "True" else f"**{row['found']}**"
+        texts = [cells["arm"], f"{cells['first']} {cells['first ci']}", f"{cells['second']} {cells['second ci']}"]
+        rows.append([*map(escaped, texts), row["foretold"], found])
+    heads = ["change", "encoder–decoder, NLL", "decoder-only, NLL", "predicted", "found"]
+    return markdown(pd.DataFrame(rows, columns=heads), heads[1:3])
 
 
 def tiers(results: Results, runs: pd.DataFrame) -> dict[str, str]:

@@ -96,10 +96,10 @@ def _tables(results: Results, runs: Runs) -> Iterator[tuple[str, list[dict[str, 
     yield "summary", printed_rows("summary", evidence)
     for stem, sweep in results.manifests.items():
         yield stem, printed_rows(stem, partial(sweep_cells, metric=sweep.metric))
-    for kind in ("agreement-*", "correlation-*", "predictions", "hits"):  # effects of the same arms in two sweeps
+    for kind in ("agreement-*", "correlation-*", "predictions*", "hits*"):  # effects of the same arms in two sweeps
         for path in sorted((results.root / "tables").glob(f"{kind}.csv")):
             yield path.stem, printed_rows(path.stem, lambda row: agreement.cells(numbers(row)))
-    for stem in ("gains", "scales"):  # counts, and scores by learning rate
+    for stem in ("gains", "scales", "shares"):  # counts, and scores by learning rate
         if (results.root / "tables" / f"{stem}.csv").is_file():
             yield stem, printed_rows(stem, dict)
     further: list[dict[str, Any]] = []

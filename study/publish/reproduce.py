@@ -77,9 +77,9 @@ def tables(inputs: Inputs) -> list[Path]:
         "tested_updates": table.tested_updates(inputs.verdicts, runs),
         "multiverse": table.multiverse(multiverse(inputs.verdicts, schema.read(schema.HERE), runs, inputs.noises)),
     }
-    foretold = predictions.read()
-    if results.manifests.keys() >= set(foretold.sweeps):
-        frames |= predictions.compare(runs, foretold)
+    for end, predicted in predictions.read().items():
+        if results.manifests.keys() >= set(predicted.sweeps):
+            frames |= {f"{name}{end}": frame for name, frame in predictions.compare(runs, predicted).items()}
     for name, frame in frames.items():
         path = folder / f"{name}.csv"
         files.write(path, as_csv(frame))

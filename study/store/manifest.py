@@ -22,7 +22,14 @@ from study.folders import CHECKOUT, MANIFEST, PUBLISHED, SWEEPS
 from study.schema import Section
 from study.store.folder import Store, read_section, sha256
 
-PAGES = ("docs/verdicts.md", "study/claims/claims.yaml", "study/claims/predictions.yaml")
+RULES = (
+    "claims.yaml",
+    "predictions.yaml",
+    "predictions_decoder_only.yaml",
+    "predictions_decoder_only_multi30k.yaml",
+    "predictions_decoder_only_transfer.yaml",
+)
+PAGES = ("docs/verdicts.md", *(f"study/claims/{name}" for name in RULES))
 """Beside the folder: the page that states its numbers, and the margins, rules and predictions that they follow from."""
 GENERATED = ("tables/", "figures/", "../docs/")
 """Beginnings of the paths of files that `study reproduce` computes; the others are its sources."""

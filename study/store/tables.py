@@ -34,9 +34,10 @@ from study.store.rows import COUNTS, CURVE, FILES, SCORED
 
 Tree = dict[str, Any]
 PAGES = {
-    "compression": "zstd", "compression_level": 19, "data_page_size": 2**26, "max_rows_per_page": 2**26,
-    "write_page_checksum": True,
+    "compression": "zstd", "compression_level": 19, "data_page_size": 2**26, "write_page_checksum": True,
 }  # fmt: skip
+if pa.cpp_version_info.major >= 23:  # earlier ones limit no page by its rows
+    PAGES["max_rows_per_page"] = 2**26
 """Pages as large as can be, since nothing is packed across their borders, each with a checksum that readers compare."""
 PART = 100_000
 """Most rows of a part of a table of sentences: a reader of one run holds one part in memory."""

@@ -58,6 +58,12 @@ def test_weights_of_several_arms_and_an_arm_that_does_not_vary():
     assert contrast([(1.0, Arm("b", {1: 81.0, 2: 84.0})), (-1.0, Arm("a", BASE))]) == Test("few", pytest.approx(1.4))
 
 
+def test_sums_are_exact_whatever_the_version_of_python():
+    """The sum() of Python 3.11 gives 0 here, that of 3.12 gives 1."""
+    large, small = (Arm(name, {1: value, 2: value, 3: value}) for name, value in (("large", 1e16), ("small", 1.0)))
+    assert contrast([(1.0, large), (1.0, small), (-1.0, large)]).difference == 1.0
+
+
 def test_holm_adjusts_p_and_bonferroni_the_95_percent_intervals_of_a_family():
     """Another arm changes the level, 1 − .05/2 instead of .95, and nothing else: not the SE, not the 90% interval."""
     family, alone = against(BASE, OTHER, THIRD), against(BASE, OTHER)["b"]

@@ -62,7 +62,9 @@ def test_a_dollar_is_a_letter(text, tmp_path):
     """Also where the reader's settings ask for formulas."""
     with matplotlib.rc_context({"text.usetex": True, "axes.formatter.use_mathtext": True}):
         svg, _ = drawn(tmp_path / "map.svg", text, text)
-    dollar = font_manager.get_font(font_manager.findfont("DejaVu Sans")).get_char_index(ord("$"))
+    dollar = ord("$")
+    if matplotlib.__version_info__ >= (3, 11):  # it names glyphs by their place in the font
+        dollar = font_manager.get_font(font_manager.findfont("DejaVu Sans")).get_char_index(dollar)
     assert svg.count(f'href="#DejaVuSans-{dollar:x}"') == 3 * text.count("$"), "in a tick, a title and the heading"
     assert "mathdefault" not in svg
 

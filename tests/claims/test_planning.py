@@ -35,6 +35,6 @@ def test_the_spread_of_a_sweep_and_its_first_answer(tmp_path, monkeypatch):
     (tmp_path / "claims.yaml").write_text(text.replace("sweep: wide", "sweep: other"))
     assert not planning.blind(made.spec)
     told = predictions.Predictions(sweeps=("other", "wide"), breaks=1.0, arms={}, blind=True)
-    monkeypatch.setattr(predictions, "read", lambda: told)
+    monkeypatch.setattr(predictions, "read", lambda: {"": told})
     assert planning.blind(made.spec), "so does a prediction for this sweep"
     assert list(planning.answers(made.spec, made.runs)) == []

@@ -84,3 +84,37 @@ def test_the_rows_of_every_table_are_printed(study_runs):
     mean, sd = (float(row["values"][f"test/exact {name}"]) for name in ("mean", "sd"))
     assert row["cells"]["test/exact"] == f"{mean:.1f} ± {sd:.1f}"
     assert made["further"][0]["cells"]["pronoun/contrast"]
+
+
+def words_of(content):
+    """The text of a piece of a typst document."""
+    if isinstance(content, list):
+        return "".join(map(words_of, content))
+    if not isinstance(content, dict):
+        return ""
+    if "text" in content:
+        return str(content["text"])
+    parts = [words_of(part) for name, part in content.items() if name not in ("func", "target", "label", "dest")]
+    return " " if content.get("func") == "space" else "".join(parts)
+
+
+def test_the_paper_is_short(study_runs, tmp_path, monkeypatch):
+    """At most nine pages of text and twenty in all, 150 words of abstract, three intervals in a paragraph."""
+
+    def asked(source, **given):
+        inputs = {name: given[name] for name in ("root", "font_paths", "ignore_system_fonts", "sys_inputs")}
+        for name in ("par", "<abstract>", "<end-of-text>", "<end>"):
+            answers[name] = json.loads(typst.query(source, name, **inputs))
+        return b""
+
+    answers = {}
+    monkeypatch.setattr(typst, "compile", asked)
+    paper.build(Results(ROOT / "results"), study_runs, tmp_path / "paper.pdf")
+    assert len(words_of(answers["<abstract>"][0]["value"]).split()) <= 150
+    assert answers["<end-of-text>"][0]["value"] <= 9
+    assert answers["<end>"][0]["value"] <= 20
+    paragraphs = [words_of(paragraph) for paragraph in answers["par"]]
+    assert len(paragraphs) > 50
+    interval = re.compile(r"\[[+−]?[\d.]+, [+−]?[\d.]+\]")
+    crowded = [text for text in paragraphs if len(interval.findall(text)) > 3]
+    assert crowded == []

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 NAMED, WRAPPED = 5, 24
 """Arms of a panel that have their names beside them, and letters of a line of a name."""
-NEAR = 0.6
+NEAR = 0.8
 """Share of the arms, those with the smallest effects, that the second panel shows."""
 LOOKS = {"recurrent": ("o", "C0"), "transformer": ("s", "C1"), "decoder_only": ("^", "C2")}
 """Family ↦ marker and colour."""
 EFFECT = ["effect", "low", "high"]
-COLUMNS = ["family", "arm", "data", "second_data", "metric", "second_metric", "seeds", *EFFECT,
+COLUMNS = ["pair", "family", "arm", "data", "second_data", "metric", "second_metric", "seeds", *EFFECT,
            *(f"second_{name}" for name in EFFECT), "rho", "rho_low", "rho_high", "ceiling"]  # fmt: skip
 
 
@@ -38,19 +38,19 @@ def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
 
     by_name = {spec.name: spec for spec in specs}
     tables = [pd.DataFrame()]
-    for first, second in agreement.PAIRS.values():
+    for name, (first, second) in agreement.PAIRS.items():
         if first in by_name and second in by_name:
-            tables.append(_points(runs, by_name[first], by_name[second]))
-    return pd.concat(tables)
+            tables.append(_points(runs, name, by_name[first], by_name[second]))
+    return pd.concat(tables, ignore_index=True)
 
 
-def _points(runs: Runs, *pair: Spec) -> pd.DataFrame:
+def _points(runs: Runs, name: str, *pair: Spec) -> pd.DataFrame:
     import pandas as pd
 
     result = agreement.agree(runs, pair, [primary(spec) for spec in pair])
-    facts = {"seeds": result.seeds}
-    for side, spec in zip(("", "second_"), pair, strict=True):
-        facts |= {f"{side}data": agreement.SWEEPS[spec.name][0], f"{side}metric": primary(spec)}
+    facts = {"pair": name, "seeds": result.seeds}
+    for side, data, spec in zip(("", "second_"), agreement.data_words(pair), pair, strict=True):
+        facts |= {f"{side}data": data, f"{side}metric": primary(spec)}
     rhos = [row | {"family": row["family"].replace("all", ""), "arm": ""} for row in result.correlations]
     table = pd.concat(
         [
@@ -66,7 +66,7 @@ def _points(runs: Runs, *pair: Spec) -> pd.DataFrame:
 @style.styled()
 def draw(table: pd.DataFrame) -> Figure:
     """Draw two scatters for each pair of sweeps: all arms, and those with small effects."""
-    pairs = [pair for _, pair in table.groupby(["data", "second_data"], sort=False)]
+    pairs = [pair for _, pair in table.groupby("pair", sort=False)]
     figure, grid = style.subplots(len(pairs), 2, (style.PAGE, 3.3 * len(pairs) + 0.35), squeeze=False)
     notes = []
     for row, pair in zip(grid, pairs, strict=True):
@@ -76,8 +76,8 @@ def draw(table: pd.DataFrame) -> Figure:
         for axes, rows, words in ((row[0], arms, "all arms"), (row[1], small, "arms with small effects")):
             _scatter(axes, rows)
             axes.set_title(words, loc="left")
-            axes.set_xlabel(f"effect on {first['data']} (more is worse)")
-        row[0].set_ylabel(f"effect on {first['second_data']}")
+            axes.set_xlabel(f"effect, {first['data']} (more is worse)")
+        row[0].set_ylabel(f"effect, {first['second_data']}")
         scores = " and ".join(dict.fromkeys(title(first[name]) for name in ("metric", "second_metric")))
         order = _order(rhos.iloc[0]) if "" in rhos.index[:1] else "too few arms for ρ"
         notes.append(f"{first['data']} and {first['second_data']}: {scores}, {first['seeds']} seeds, {order}.")
@@ -102,7 +102,8 @@ def _scatter(axes: Axes, rows: pd.DataFrame) -> None:
     for family, (marker, colour) in LOOKS.items():
         of_family = rows[rows["family"] == family]
         if len(of_family):
-            axes.plot(of_family["effect"], of_family["second_effect"], marker, color=colour, markersize=4, label=family)
+            name = family.replace("_", "-")
+            axes.plot(of_family["effect"], of_family["second_effect"], marker, color=colour, markersize=4, label=name)
     low, high = min(0.0, x.min()), max(0.0, x.max())
     room = 0.08 * (high - low)
     ends = (low - room, high + room)

@@ -31,9 +31,9 @@ FIGURES = {
     "scale": NamedFigure(("scale_parts", "inverse_scale", "learned_scale"), multiples.scale_points, multiples.scale),
     "lengths": NamedFigure(("bottleneck",), multiples.lengths_points, multiples.lengths),
     "pruning": NamedFigure(("pruning",), multiples.pruning_points, multiples.pruning),
-    "transfer": NamedFigure(PAIRS["transfer"], agreement.points, agreement.draw),
+    "transfer": NamedFigure((*PAIRS["transfer"], *PAIRS["today"]), agreement.points, agreement.draw),
     "longer": NamedFigure((*PAIRS["longer"], *PAIRS["asymptotes"]), agreement.points, agreement.draw),
-    "today": NamedFigure(PAIRS["today"], agreement.points, agreement.draw),
+    "decoder_only": NamedFigure(PAIRS["decoder_only_transfer"], agreement.points, agreement.draw),
 }
 
 

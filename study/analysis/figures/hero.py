@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from study import attention_map
 from study.analysis import scales
@@ -30,34 +30,31 @@ SPOTS = {
 MAPS = {"with 1/√d": "grammar-recurrent-dot-10a1cf6c-s1", "without": "grammar-recurrent-dot-6b079020-s1"}
 """Published runs of recurrent models with d = 512 whose maps are drawn."""
 TICKS = (16, 64, 256, 1024)
+COLUMNS = ["column", "line", "x", "rate", "id", "score", "content"]
+"""Family, line, d, learning rate, run and exact match; of a map what `attention.json` has."""
 
 
 def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
-    """Return one row a run: family, line, d, learning rate, id, exact match; and one row a map: line, id, content."""
+    """Return one row a run and one row a map: `COLUMNS`."""
     import pandas as pd
 
-    rows: list[dict[str, Any]] = []
-    for setting, arms in scales.points(runs).items():
-        if (setting.width, setting.steps, setting.warmup) == (64, 800, 100):
-            for line in LINES.keys() & arms.keys():
-                point = scales.best(arms[line])
-                for identity, exact in zip(point.exact.runs, point.exact.values.values(), strict=True):
-                    place = {"column": setting.family, "line": line, "x": setting.d, "rate": point.rate}
-                    rows.append(place | {"id": identity, "score": exact})
-    table = multiples.scale_points(runs, *(spec for spec in specs if not spec.name.startswith("scale_rates")))
-    if not rows or table.empty:
+    scaled = scales.usual(scales.points(runs))
+    scaled = scaled[scaled["best"] & scaled["arm"].isin(LINES)].rename(
+        columns={"family": "column", "arm": "line", "d": "x", "learning_rate": "rate"}
+    )
+    scaled = scaled.assign(id=scaled["runs"].str.split()).explode("id")
+    scaled["score"] = [runs.value(identity, scales.EXACT) for identity in scaled["id"]]
+    parts = multiples.scale_points(runs, *(spec for spec in specs if spec.name not in scales.SWEEPS))
+    if scaled.empty or parts.empty:
         return pd.DataFrame()
-    unscaled = table[(table["line"] == "scale=none") & (table["x"] >= 16)]
-    for row in unscaled.to_dict("records"):
-        rows.append(
-            {"column": row["column"], "line": WITHOUT, "x": row["x"], "rate": scales.RATE}
-            | {"id": row["id"], "score": row["score"]}
-        )
+    unscaled = parts[(parts["line"] == "scale=none") & (parts["x"] >= 16)].assign(line=WITHOUT, rate=scales.RATE)
+    maps = []
     for line, identity in MAPS.items():
         content = runs.store.content(identity, "attention.json") if identity in runs.store else None
         if content:
-            rows.append({"column": "map", "line": line, "id": identity, "content": content.decode("utf-8").strip()})
-    return pd.DataFrame(rows).sort_values(["column", "line", "x", "id"], kind="stable")
+            maps.append({"column": "map", "line": line, "id": identity, "content": content.decode("utf-8").strip()})
+    table = pd.concat([scaled, unscaled, pd.DataFrame(maps)])[COLUMNS]
+    return table.sort_values(["column", "line", "x", "id"], kind="stable")
 
 
 @style.styled()

@@ -166,7 +166,7 @@ const site = (() => {
   const margins = (value) => 50 + (50 * Math.asinh(Math.max(-CLIP, Math.min(CLIP, value)))) / Math.asinh(CLIP);
   const KINDS = { holds: "holds", fails: "fails", depends: "depends", open: "open", "not asked": "apart", "not yet run": "none" };
   const mark = (word, words) => e("span", { class: `mark ${KINDS[word] || "open"}` }, words || word);
-  const voted = (row) => (row.no_vote ? mark("not asked", `no vote (${row.verdict})`) : mark(row.verdict));
+  const voted = (row) => (row.no_vote ? mark("not asked", `not counted (${row.verdict})`) : mark(row.verdict));
   const axis = (marks) => e("div", { class: "axis", "aria-hidden": "true" }, marks.map(([place, text]) => e("span", { style: { left: percent(place) } }, text)));
   const MARGINS = [-20, -5, -1, 0, 1, 5, 20].map((value) => [margins(value), told(value, 0, true)]);
   const forest = (row, kind) => {
