@@ -9,7 +9,9 @@ from study.errors import shown
 
 HEADING = 14
 """Letters in a line of a column's heading."""
-ACCENTS = dict(zip("\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327", "`'^~=u.\"rHvc", strict=True))
+ACCENTS = dict(
+    zip("\u0300\u0301\u0302\u0303\u0304\u0306\u0307\u0308\u030a\u030b\u030c\u0327", "`'^~=u.\"rHvc", strict=True)
+)
 """Combining mark ↦ letter of its command."""
 CHARACTERS = dict(
     line.split(maxsplit=1)
@@ -145,18 +147,19 @@ _ \_
 def escaped(text: str) -> str:
     """Return a text as LaTeX that prints the same, in ASCII and one line."""
     line = unicodedata.normalize("NFC", shown(" ".join(text.split())))
-    return "".join(CHARACTERS.get(character) or _letter(character) for character in line)
+    letters = "".join(CHARACTERS.get(character) or _letter(character) for character in line)
+    return letters.replace("}$$^{", "")  # one superscript of several characters
 
 
-def heading(text: str) -> str:
+def heading(text: str, side: str) -> str:
     r"""Return the heading of a column in lines one below another: `\shortstack[r]{NLL per\\sentence}`."""
     lines = r" \\ ".join(map(escaped, textwrap.wrap(text, HEADING)))
-    return rf"\shortstack[r]{{{lines}}}"
+    return rf"\shortstack[{side}]{{{lines}}}"
 
 
 def _letter(character: str) -> str:
     """Return a letter with the commands of its accents; of a letter that LaTeX lacks, its number in Unicode."""
-    letter, *marks = unicodedata.normalize("NFD", character)
+    letter, *marks = list(unicodedata.normalize("NFD", character))
     if not letter.isascii() or not ACCENTS.keys() >= {*marks}:
         return f"{{[}}U+{ord(character):04X}{{]}}"
     for mark in marks:

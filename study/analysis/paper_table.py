@@ -50,7 +50,7 @@ def _row(name: str, row: Row, columns: Mapping[str, str], named: bool) -> Row:
     cells = dict.fromkeys(columns, NOTHING) | {_short(key): text for key, text in row.cells.items()}
     holm = row.numbers.get("holm")
     if holm is not None:
-        cells["difference"] += " " + "*" * sum(holm < level for level in LEVELS)
+        cells["difference"] = f"{cells['difference']} {'*' * sum(holm < level for level in LEVELS)}".strip()
     block = arm_words(f"{name} {row.numbers['facet']}") if named else row.block
     return Row(cells, block, numbers={"sweep": name} | dict(row.numbers))
 

@@ -100,7 +100,7 @@ class Table:
     def latex(self) -> str:
         """Return a `tabular` for LaTeX with the package booktabs: a heading for each block, and the notes below."""
         columns = "".join("l" if key in LEFT else "r" for key in self.columns)
-        heads = " & ".join(latex.heading(head) for head in self.columns.values())
+        heads = " & ".join(map(latex.heading, self.columns.values(), columns))
         lines = [f"% {latex.escaped(self.title)}", r"% Needs \usepackage{booktabs}."]
         lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", heads + r" \\"]
         for block, rows in groupby(self.rows, lambda row: row.block):
