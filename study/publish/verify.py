@@ -67,23 +67,7 @@ def verify(
             "Run `study publish SWEEP`, or name another folder with --results."
         )
     report, store = Verification(), results.store
-    checked = [name for name in results.manifest.files if not (sources and name.startswith(GENERATED))]
-    report.summary["files"] = f"{len(checked)} have the SHA-256 of {MANIFEST}"
-    for name, how in results.changed():
-        if sources and name.startswith(GENERATED):
-            continue
-        expected = f"SHA-256: expected the files of {MANIFEST}, got {how} one. {RESTORE}"
-        report.problems.append(f"{results.root / name}: {expected}")
-    printed = results.printed_hash
-    report.summary["root hash"] = "that of README.md" if printed else "not compared, since no README prints it"
-    if not printed and results.manifest == shipped():
-        report.summary["root hash"] = "that of this version of the package"
-    if printed not in (None, results.root_hash):
-        report.summary["root hash"] = "not that of README.md"
-        report.problems.append(
-            f"README.md: root hash: expected {results.root_hash}, that of {MANIFEST}, got {printed}. "
-            "Restore what was changed. If sweeps were published since, run `study reproduce`."
-        )
+    _check_files(results, sources, report)
     try:
         status = {identity: str(facts["status"]) for identity, facts in store.facts.items()}
         states = ", ".join(f"{count} {state}" for state, count in sorted(Counter(status.values()).items()))
@@ -103,6 +87,27 @@ def verify(
         report.problems.append(str(problem))
     report.summary["differences"] = str(len(report.problems) or "none")
     return report
+
+
+def _check_files(results: Results, sources: bool, report: Verification) -> None:
+    """Compare the files with the manifest, and the manifest with the root hash that README.md prints."""
+    checked = [name for name in results.manifest.files if not (sources and name.startswith(GENERATED))]
+    report.summary["files"] = f"{len(checked)} have the SHA-256 of {MANIFEST}"
+    for name, how in results.changed():
+        if sources and name.startswith(GENERATED):
+            continue
+        expected = f"SHA-256: expected the files of {MANIFEST}, got {how} one. {RESTORE}"
+        report.problems.append(f"{results.root / name}: {expected}")
+    printed = results.printed_hash
+    report.summary["root hash"] = "that of README.md" if printed else "not compared, since no README prints it"
+    if not printed and results.manifest == shipped():
+        report.summary["root hash"] = "that of this version of the package"
+    if printed not in (None, results.root_hash):
+        report.summary["root hash"] = "not that of README.md"
+        report.problems.append(
+            f"README.md: root hash: expected {results.root_hash}, that of {MANIFEST}, got {printed}. "
+            "Restore what was changed. If sweeps were published since, run `study reproduce`."
+        )
 
 
 def _identified(store: Store, summary: dict[str, str]) -> Iterator[str]:
