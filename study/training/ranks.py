@@ -74,6 +74,7 @@ class Ranks(LightningEnvironment):
         except Exception:  # a library's, which says that a connection has ended, and not why
             wait([process.sentinel for process in others], timeout=1)
             for process in others:
+                process.join(0.1)  # a killed process closes its connections a moment before it has an exit code
                 if (process.exitcode or 0) < 0:
                     raise LostError(f"{process.name}: {ending(process.exitcode)}; the same command continues") from None
             raise
