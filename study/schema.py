@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    field_validator,
+    model_validator,
+)
 
 from study.files import SPLIT, local
 
@@ -22,6 +29,21 @@ class Frozen(BaseModel):
             if isinstance(value, bool) and name in cls.model_fields and cls.model_fields[name].annotation is not bool:
                 raise ValueError(f"{name}: expected a value that is not true or false, got {str(value).lower()}.")
         return given
+
+    @model_validator(mode="before")
+    @classmethod
+    def _numbers_of_text(cls, given: Any) -> Any:
+        """Read the text of a flag as a number where a field takes few whole numbers. Pydantic reads the others."""
+        if not isinstance(given, dict):
+            return given
+        choices = {name: get_args(cls.model_fields[name].annotation) for name in given if name in cls.model_fields}
+        numbers = {
+            name: choice
+            for name, values in choices.items()
+            for choice in values
+            if isinstance(choice, int) and given[name] == str(choice)
+        }
+        return given | numbers
 
     @field_validator("*")
     @classmethod

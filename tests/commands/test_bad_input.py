@@ -9,6 +9,7 @@ from hypothesis import HealthCheck, given, settings
 
 from study.config import Experiment, experiment_from
 from study.config.fields import declared
+from study.config.overrides import flat
 from study.corpora.parallel import read_lines
 from study.errors import InputError
 from study.sweep.fields import expand
@@ -53,6 +54,17 @@ def test_a_refusal_names_the_field(name, value):
     with pytest.raises(InputError, match=name.split(".")[0]) as caught:
         experiment_from({name: value})
     one_line(caught.value)
+
+
+@pytest.mark.parametrize("family", ["recurrent", "transformer", "decoder_only"])
+@pytest.mark.parametrize("corpus", ["grammar", "multi_lookup", "multi30k"])
+def test_a_flag_brings_each_number_as_text(corpus, family):
+    """Also a choice of whole numbers, such as the protocol and the version of a corpus."""
+    experiment = experiment_from({"data.name": corpus, "model.family": family})
+    numbers = {field: value for field, value in flat(experiment.model_dump()) if isinstance(value, int | float)}
+    assert {"protocol", "data.version", "seed"} <= numbers.keys()
+    texts = {field: str(value).lower() for field, value in numbers.items()}
+    assert experiment_from({"data.name": corpus, "model.family": family}, texts) == experiment
 
 
 YAML = st.text(st.sampled_from("ab1:&*!<[]{}'\",-?|># \n\t~.%@`\\\0é"), max_size=60) | st.sampled_from(
