@@ -114,9 +114,7 @@ def weigh(contrast: Contrast, among: QuestionArms) -> Weighted:
         case "within" | "costly":
             return _within(contrast, among)
         case "band":
-            bands = [(float(sign), _band(contrast, side, among)) for sign, side in contrast.sides]
-            first, *_ = among.levels(contrast.arm, RATE).values()
-            return Weighted(bands, len(first.runs))
+            return _bands(contrast, among)
         case "draws":
             return _draws(contrast, among)
     return _difference(contrast, among)
@@ -163,6 +161,15 @@ def _best(contrast: Contrast, side: Overrides, among: QuestionArms) -> tuple[Arm
         at_edge = len(grid) > 2 and value in (grid[0], grid[-1])
         settings.append(f"{_field(name)} {text(value)}{' (the edge of the grid)' if at_edge else ''}")
     return candidates[best], f"{_side(side, {})} is best at {', '.join(settings)}"
+
+
+def _bands(contrast: Contrast, among: QuestionArms) -> Weighted:
+    """The widths of the bands of both sides."""
+    bands = []
+    for sign, side in contrast.sides:
+        bands.append((float(sign), _band(contrast, side, among)))
+    first, *_ = among.levels(contrast.arm, RATE).values()
+    return Weighted(bands, len(first.runs))
 
 
 def _band(contrast: Contrast, side: Overrides, among: QuestionArms) -> Arm:

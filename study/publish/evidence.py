@@ -188,14 +188,15 @@ def _tabled(store: Store, identity: str) -> Iterator[Fact]:
 def _rescored(store: Store, identity: str, split: str, corpus: Corpus, data: Data) -> Iterator[Fact]:
     """Yield the scores and the counts that the translations of a split give."""
     lines, pairs = store.hypotheses(identity, split), corpus.splits[split]
-    scores = scoring.score_split(lines, pairs, split, data.in_subsets(split, pairs))
-    theirs = {
-        (score.metric, score.subset): (records.rounded(score.value), score.n, score.signature) for score in scores
-    }
-    rows = [row for row in store.score_rows(identity) if row["split"] == split and row["hypotheses"]]
-    ours = {(row["metric"], row["subset"]): (row["value"], row["n"], row["signature"]) for row in rows}
-    for key in {**ours, **theirs}:
-        yield ".".join(("scores", split, *filter(None, key))), theirs.get(key, "no score"), ours.get(key, "no score")
+    expected, stored_scores = {}, {}
+    for score in scoring.score_split(lines, pairs, split, data.in_subsets(split, pairs)):
+        expected[score.metric, score.subset] = (records.rounded(score.value), score.n, score.signature)
+    for row in store.score_rows(identity):
+        if row["split"] == split and row["hypotheses"]:
+            stored_scores[row["metric"], row["subset"]] = (row["value"], row["n"], row["signature"])
+    for key in {**stored_scores, **expected}:
+        name = ".".join(("scores", split, *filter(None, key)))
+        yield name, expected.get(key, "no score"), stored_scores.get(key, "no score")
     if (stored := store.counts(identity, split)) and stored != scoring.counts(lines, pairs):
         yield f"counts of {split}", "those of the translations", "others"
 

@@ -112,11 +112,12 @@ class Content:
             if claims:
                 folders.append(claims.parent)
         self.specs: dict[str, Spec] = {}
-        for path in (path for place in folders for path in sorted(place.glob("*.yaml"))):
-            with suppress(InputError):  # these folders may have other files
-                spec = load(path)
-                if self._has_runs(spec):
-                    self.specs.setdefault(spec.name, spec)
+        for place in folders:
+            for path in sorted(place.glob("*.yaml")):
+                with suppress(InputError):  # these folders may have other files
+                    spec = load(path)
+                    if self._has_runs(spec):
+                        self.specs.setdefault(spec.name, spec)
 
     def _has_runs(self, spec: Spec) -> bool:
         """Return True if a sweep is published here, or one of its runs has a record."""
@@ -215,30 +216,34 @@ class Content:
 
     def claims(self) -> Rows:
         """All claims, each with the sweeps of this site that its questions are asked of."""
-        names = {spec.path.stem: name for name, spec in self.specs.items()}
         rows = []
-        for claim in (claim for file in self.claim_files for claim in file.claims):
-            sweeps: list[str] = []
-            for question in claim.questions:
-                for sweep in filter(None, (question.sweep, *question.with_sweeps)):
-                    name = names.get(Path(sweep).stem)
-                    if name and name not in sweeps:
-                        sweeps.append(name)
-            row = {"id": str(claim.id), "statement": claim.statement, "published": claim.published, "sweeps": sweeps}
-            rows.append(row)
+        for file in self.claim_files:
+            for claim in file.claims:
+                row = {"id": str(claim.id), "statement": claim.statement, "published": claim.published}
+                rows.append(row | {"sweeps": self._sweeps_of(claim)})
         return rows
+
+    def _sweeps_of(self, claim: schema.Claim) -> list[str]:
+        """Return the sweeps of this site that the questions of a claim are asked of."""
+        names = {spec.path.stem: name for name, spec in self.specs.items()}
+        sweeps = []
+        for question in claim.questions:
+            for sweep in filter(None, (question.sweep, *question.with_sweeps)):
+                name = names.get(Path(sweep).stem)
+                if name and name not in sweeps:
+                    sweeps.append(name)
+        return sweeps
 
     def verdicts(self) -> dict[str, Rows]:
         """Rows of the tables of the claims that these runs decide: summary and contrasts."""
         if self.published:
-            texts = {name: self._table(f"{name}.csv") for name in ("summary", "contrasts")}
-        else:
-            texts = {"summary": "", "contrasts": ""}
-            decided = [claim["id"] for claim in self.claims() if claim["sweeps"]]
-            findings = evaluate(self.claim_files, self.runs, decided) if decided else []
-            if findings:
-                texts = {"summary": as_csv(table.summary(findings)), "contrasts": as_csv(table.contrasts(findings))}
-        return {name: [_judged(row) for row in _rows(text)] for name, text in texts.items()}
+            return {"summary": _judged(self._table("summary.csv")), "contrasts": _judged(self._table("contrasts.csv"))}
+        decided = [claim["id"] for claim in self.claims() if claim["sweeps"]]
+        findings = evaluate(self.claim_files, self.runs, decided) if decided else []
+        if not findings:
+            return {"summary": [], "contrasts": []}
+        summary, contrasts = as_csv(table.summary(findings)), as_csv(table.contrasts(findings))
+        return {"summary": _judged(summary), "contrasts": _judged(contrasts)}
 
 
 def pages(content: Content) -> Iterator[tuple[str, bytes]]:
@@ -372,10 +377,13 @@ def _numbers(row: dict[str, str]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _judged(row: dict[str, str]) -> dict[str, Any]:
-    """Return a row of a table of claims: its numbers, and what is printed of it."""
-    cells = evidence(row)
-    return _numbers(row) | {key: cells[key] for key in PRINTED}
+def _judged(text: str) -> Rows:
+    """Return the rows of a table of claims: their numbers, and what is printed of them."""
+    rows = []
+    for row in _rows(text):
+        cells = evidence(row)
+        rows.append(_numbers(row) | {key: cells[key] for key in PRINTED})
+    return rows
 
 
 def address(name: str) -> str:
