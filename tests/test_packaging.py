@@ -208,6 +208,16 @@ def test_modules_import_where_linux_has_more():
     assert child.exitcode == 0
 
 
+def test_a_clone_of_one_commit_is_small(tmp_path):
+    """README says how many MB it is. All history is several times as large."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("no git checkout")
+    subprocess.run(["git", "clone", "-q", "--depth", "1", "--no-checkout", ROOT.as_uri(), tmp_path / "x"], check=True)
+    size = sum(path.stat().st_size for path in (tmp_path / "x" / ".git").rglob("*") if path.is_file())
+    limit = re.search(r"git clone --depth 1` downloads it \(less than (\d+) MB\)", (ROOT / "README.md").read_text("utf-8"))
+    assert size < int(limit[1]) * 10**6
+
+
 def test_the_notebook_without_torch_runs(tmp_path, monkeypatch):
     """In this process, cell after cell: it has no commands of Jupyter. tests/test_lab.py runs those of the lab."""
     path = ROOT / "docs" / "rebuild-a-table.ipynb"
