@@ -25,6 +25,7 @@ MOST = 100_000
 LOG = "log_uniform_values"
 TAGS = re.compile(r"^# tags:(.*)$", re.MULTILINE)
 BLIND = re.compile(r"^# blind\s*$", re.MULTILINE)
+METRIC = re.compile(r"^# metric:[ \t]*(\S*)[ \t]*(.*?)\s*$", re.MULTILINE)
 
 
 def _plain(value: Any) -> Any:
@@ -142,6 +143,15 @@ def is_blind(path: Path) -> bool:
         InputError: the file cannot be read.
     """
     return BLIND.search(files.read_text(path, LARGEST)) is not None
+
+
+def metrics_of(path: Path) -> list[tuple[str, str]]:
+    """Return the corpus and the metric of each comment `# metric: multi30k test_2016_flickr/nll` of a sweep file.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    return METRIC.findall(files.read_text(path, LARGEST))
 
 
 def tagged(folder: Path, tag: str) -> list[Path]:
