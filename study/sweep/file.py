@@ -133,25 +133,16 @@ def tags(path: Path) -> tuple[str, ...]:
     Raises:
         InputError: the file cannot be read.
     """
-    return tuple(" ".join(TAGS.findall(files.read_text(path, LARGEST))).replace(",", " ").split())
+    return tuple(" ".join(comments(path, TAGS)).replace(",", " ").split())
 
 
-def is_blind(path: Path) -> bool:
-    """Return True if a sweep file has the comment `# blind`.
-
-    Raises:
-        InputError: the file cannot be read.
-    """
-    return BLIND.search(files.read_text(path, LARGEST)) is not None
-
-
-def metrics_of(path: Path) -> list[tuple[str, str]]:
-    """Return the corpus and the metric of each comment `# metric: multi30k test_2016_flickr/nll` of a sweep file.
+def comments(path: Path, kind: re.Pattern[str]) -> list[Any]:
+    """Return what the comments of a kind say: `TAGS`, `BLIND`, or the corpus and the metric of each of `METRIC`.
 
     Raises:
         InputError: the file cannot be read.
     """
-    return METRIC.findall(files.read_text(path, LARGEST))
+    return kind.findall(files.read_text(path, LARGEST))
 
 
 def tagged(folder: Path, tag: str) -> list[Path]:

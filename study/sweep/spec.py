@@ -33,7 +33,7 @@ from study.config.overrides import FAMILY, PRESET, family_of
 from study.errors import InputError
 from study.scores import metrics
 from study.sweep.fields import ARM, SEED, check, endings, expand, text, written_out
-from study.sweep.file import MOST, Parameter, SweepFile, is_blind, metrics_of, read_file, tags
+from study.sweep.file import BLIND, METRIC, MOST, Parameter, SweepFile, comments, read_file, tags
 
 APART = ("model.family", "pruning.site", "protocol")
 """Fields that make facets, beside those of the data."""
@@ -157,7 +157,7 @@ def load(path: Path, points: Callable[[SweepFile], Iterable[Overrides]] = grid) 
     file, tree = read_file(path)
     try:
         cells = cells_of(list(points(file)))
-        decides = _metrics(file, metrics_of(path), [cell for cell in cells if isinstance(cell, Run)])
+        decides = _metrics(file, comments(path, METRIC), [cell for cell in cells if isinstance(cell, Run)])
     except InputError as problem:
         raise InputError(f"{path}: {problem}") from None
     return Spec(
@@ -169,7 +169,7 @@ def load(path: Path, points: Callable[[SweepFile], Iterable[Overrides]] = grid) 
         tags=tags(path),
         parameters=file.fields(),
         cells=cells,
-        blind=is_blind(path),
+        blind=bool(comments(path, BLIND)),
     )
 
 
