@@ -45,7 +45,7 @@ def test_subsets_of_a_corpus_are_named_by_split():
         "valid/exact/without pronouns",
         "long/nll_per_token_by_length/without pronouns",
     ):
-        metrics.check(name, None, [Grammar()], pruned=True)
+        metrics.check(name, None, Grammar(), pruned=True)
         metrics.check_claimed(name, Grammar())
         assert metrics.unit_of(name) == name.partition("/")[2], "the gap is measured on the same sentences"
     assert metrics.title("test/nll/without pronouns") == "NLL per sentence (without pronouns)"
@@ -53,6 +53,6 @@ def test_subsets_of_a_corpus_are_named_by_split():
     refused = [("pronoun/exact", Grammar()), ("test/chrf", Grammar()), ("test/exact", Copy())]
     for name, corpus in refused:
         with pytest.raises(InputError, match=f"^metric.name: {corpus.name} has no {name}/without pronouns"):
-            metrics.check(f"{name}/without pronouns", None, [corpus], pruned=False)
+            metrics.check(f"{name}/without pronouns", None, corpus, pruned=False)
         with pytest.raises(InputError, match=f"^{corpus.name} has no {name}/without pronouns"):
             metrics.check_claimed(f"{name}/without pronouns", corpus)

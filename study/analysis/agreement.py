@@ -21,7 +21,7 @@ import numpy as np
 
 from study.analysis.inference import FEWEST, FEWEST_ARMS, LEVEL, RESAMPLES, Arm, contrast, rank_correlation, spearman
 from study.analysis.labels import arm_words, interval, number, p_value
-from study.analysis.runs import SCORED, Runs, primary
+from study.analysis.runs import SCORED, Runs
 from study.analysis.tables import Row, Table
 from study.config import encoder_decoder, experiment_id, trained
 from study.scores.metrics import decimals, title
@@ -291,7 +291,7 @@ def compare(runs: Runs, name: str) -> dict[str, Table]:
         name: key of `PAIRS`.
     """
     specs = [runs.spec(sweep) for sweep in PAIRS[name]]
-    first_metrics = [primary(spec) for spec in specs]
+    first_metrics = [spec.metric for spec in specs]
     second_metrics = [SWEEPS[spec.name][1] for spec in specs]
     first, second = agree(runs, specs, first_metrics), agree(runs, specs, second_metrics)
     if not first.effects:
@@ -318,7 +318,7 @@ def gains(runs: Runs) -> Table:
     parts: dict[str, list[dict[str, Any]]] = {}
     for name, words in (("transfer", "chosen first"), ("today", "predicted in advance")):
         specs = [runs.spec(sweep) for sweep in PAIRS[name]]
-        parts[words] = agree(runs, specs, [primary(spec) for spec in specs]).effects
+        parts[words] = agree(runs, specs, [spec.metric for spec in specs]).effects
     parts["all"] = [row for effects in parts.values() for row in effects]
     rows = []
     for words, effects in parts.items():

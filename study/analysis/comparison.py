@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from study.analysis import labels
 from study.analysis.inference import FEW, FEWEST, Arm, Test, adjusted, contrast
 from study.analysis.measures import FACTS, Measure
-from study.analysis.runs import HOLES, SCORED, Runs, primary
+from study.analysis.runs import HOLES, SCORED, Runs
 from study.analysis.tables import Row, Table
 from study.config.pruning import CUTTING
 from study.scores import metrics
@@ -58,23 +59,27 @@ class Compared(NamedTuple):
 
 
 def compare_arms(spec: Spec, runs: Runs) -> Compared:
-    """Compare the arms of every facet of a sweep in its primary metric.
+    """Compare the arms of every facet of a sweep in the metric that decides there.
 
     Raises:
         InputError: a record cannot be used.
     """
-    metric, scores = primary(spec), shown_metrics(spec)
-    calibrated = metric.replace("/nll", "/nll_calibrated")
-    frame = runs.declared(spec, [*scores, calibrated])
-    if calibrated != metric and frame[calibrated].notna().any():  # runs of older versions have none
-        scores.append(calibrated)
+    shown = shown_scores(spec)
+    calibrated = [name.replace("nll", "nll_calibrated") for name in shown if name.startswith("nll")]
+    splits = dict.fromkeys(map(_split, spec.metrics.values()))
+    scores = {name: [f"{split}/{name}" for split in splits] for name in (*shown, *calibrated)}
+    frame = runs.declared(spec, [metric for of_splits in scores.values() for metric in of_splits])
+    for name in calibrated:
+        if frame[scores[name]].isna().all(axis=None):  # runs of older versions have none
+            del scores[name]
     arms: dict[str, list[Arm]] = {name: [] for name in spec.arms}
     for arm in runs.arms(spec):
-        arms[arm.runs[0].facet].append(replace(runs.values(arm, Measure(metric)), label=arm.label))
+        facet = arm.runs[0].facet
+        arms[facet].append(replace(runs.values(arm, Measure(spec.metrics[facet])), label=arm.label))
     facets = []
     for name in spec.arms:
         rows = frame[frame["facet"] == name]
-        facets.append(facet_of(name, metric, rows, tuple(arms[name]), spec.baseline(name)))
+        facets.append(facet_of(name, spec.metrics[name], rows, tuple(arms[name]), spec.baseline(name)))
     return Compared(_table(spec, scores, frame, facets), facets, frame)
 
 
@@ -107,18 +112,18 @@ def compares(spec: Spec) -> bool:
     return not pruned or not set(CUTTING).isdisjoint(pruned)
 
 
-def shown_metrics(spec: Spec) -> list[str]:
-    """The scores with a column of their own: BLEU, exact match and what a pruning found, on the primary metric's split.
+def shown_scores(spec: Spec) -> list[str]:
+    """The scores with a column of their own: BLEU, exact match, what a pruning found, and those that decide.
 
-    And that metric. A sweep of probes alone has no BLEU. NLL has the calibrated one beside it where runs have it.
+    They are of the split that decides in a facet. A sweep of probes alone has no BLEU. NLL has the calibrated one
+    beside it where runs have it.
     """
     names = ["exact"]
     if any(has_bleu(spec, facet) for facet in spec.arms):
         names.insert(0, "bleu")
     for question in questions(spec):
         names += PRUNING_SCORES.get(question, ())
-    columns = [f"{spec.metric[0]}/{name}" for name in names]
-    return list(dict.fromkeys([*columns, primary(spec)]))
+    return list(dict.fromkeys([*names, *(metric.partition("/")[2] for metric in spec.metrics.values())]))
 
 
 def has_bleu(spec: Spec, facet: str) -> bool:
@@ -126,15 +131,19 @@ def has_bleu(spec: Spec, facet: str) -> bool:
     return any(cell.experiment.data.sentences for cell in spec.runnable if cell.facet == facet)
 
 
-def _table(spec: Spec, scores: Sequence[str], frame: pd.DataFrame, facets: list[Facet]) -> Table:
-    """Return the main table: every declared arm, what ran of it, its scores and its difference to the baseline."""
+def _table(spec: Spec, scores: Mapping[str, Sequence[str]], frame: pd.DataFrame, facets: list[Facet]) -> Table:
+    """Return the main table: every declared arm, what ran of it, its scores and its difference to the baseline.
+
+    `scores` has the metrics of each score that is shown, one for each split that decides.
+    """
     pruned = questions(spec)
     columns = {"arm": "arm", "n": "runs"}
     for name in scores:
-        columns[name] = metrics.title(name)
+        columns[name] = metrics.title(f"/{name}")
     if compares(spec):
-        delta = metrics.title(primary(spec), unit=False)
-        columns |= {"difference": f"Δ {delta}", "interval": "95% CI", "holm": "Holm p"}
+        deltas = {metrics.title(facet.metric, unit=False) for facet in facets}
+        delta = f"Δ {deltas.pop()}" if len(deltas) == 1 else "Δ"
+        columns |= {"difference": delta, "interval": "95% CI", "holm": "Holm p"}
     for question in pruned:
         if question in PRUNED:
             key, head = PRUNED[question]
@@ -149,7 +158,7 @@ def _table(spec: Spec, scores: Sequence[str], frame: pd.DataFrame, facets: list[
     return Table(f"{spec.name}: {spec.description}".rstrip(": "), columns, rows, list(_notes(spec, frame, facets)))
 
 
-def _row(facet: Facet, arm: Arm, scores: Sequence[str], pruned: bool, bleu: bool) -> Row:
+def _row(facet: Facet, arm: Arm, scores: Mapping[str, Sequence[str]], pruned: bool, bleu: bool) -> Row:
     """Return one arm: its texts, and its numbers as the CSV has them. NaN: not known."""
     rows = facet.rows[facet.rows["arm"] == arm.label]
     test = facet.tests.get(arm.label, Test("baseline"))
@@ -161,9 +170,9 @@ def _row(facet: Facet, arm: Arm, scores: Sequence[str], pruned: bool, bleu: bool
     numbers: dict[str, Any] = {"facet": facet.name, "arm": arm.label, "n": len(arm.values), "declared": len(rows)}
     for state in (*SCORED, *HOLES):
         numbers[state] = int(states.get(state, 0))
-    for name in scores:
-        numbers[f"{name} mean"] = rows[name].mean()
-        numbers[f"{name} sd"] = rows[name].std()
+    for metric in (metric for of_splits in scores.values() for metric in of_splits):
+        numbers[f"{metric} mean"] = rows[metric].mean()
+        numbers[f"{metric} sd"] = rows[metric].std()
     for name in ("method", "difference", "low", "high", "se", "df", "p", "holm", "detectable"):
         numbers[name] = getattr(test, name)
     for name in beside:
@@ -177,7 +186,7 @@ def _row(facet: Facet, arm: Arm, scores: Sequence[str], pruned: bool, bleu: bool
             if word != "finished":
                 cells["n"] += f", {count} {word}"
     for name in scores:
-        cells[name] = _score(rows, name) if bleu or not name.endswith("/bleu") else ""
+        cells[name] = _score(rows, f"{_split(facet.metric)}/{name}") if bleu or name != "bleu" else ""
     cells |= {"difference": "", "interval": test.method, "holm": ""}
     if test.difference is not None:
         digits = metrics.decimals(facet.metric)
@@ -208,19 +217,33 @@ def _part(values: pd.Series) -> str:
     return f" (n {count})" if count < len(values) else ""
 
 
+def _split(metric: str) -> str:
+    return metric.partition("/")[0]
+
+
+def _deciding(spec: Spec, part: Callable[[str], str]) -> str:
+    """Return a part of the metric that decides: `test`, or with several `test (grammar), admin (files)`."""
+    corpora: dict[str, dict[str, None]] = {}
+    for run in spec.runnable:
+        corpora.setdefault(part(spec.metrics[run.facet]), {})[run.experiment.data.name] = None
+    if len(corpora) == 1:
+        return next(iter(corpora))
+    return ", ".join(f"{text} ({', '.join(names)})" for text, names in corpora.items())
+
+
 def _notes(spec: Spec, frame: pd.DataFrame, facets: list[Facet]) -> Iterator[str]:
     """Yield the notes of a table: the tested step, the baseline, the devices, and every run without a score."""
     seeds = spec.seeds
     rules = [labels.RULES.get(rule, rule) for rule in sorted(set(frame["rule"]) - {""})]
     note = (
-        f"Scores: split {spec.metric[0]}, mean ± sd over runs; n = {len(seeds)} declared per arm (seeds "
+        f"Scores: split {_deciding(spec, _split)}, mean ± sd over runs; n = {len(seeds)} declared per arm (seeds "
         f"{', '.join(map(str, seeds))}). Tested: {', '.join(rules) or 'nothing yet'}."
     )
     if FEWEST <= len(seeds) < FEW:
         note += f" n < {FEW} is a quick look: expect wide intervals."
     yield note
     if compares(spec):
-        note = f"Δ: {metrics.title(primary(spec), unit=False)} minus the baseline's (first arm)."
+        note = f"Δ: {_deciding(spec, partial(metrics.title, unit=False))} minus the baseline's (first arm)."
         if any(test.method == "few" for facet in facets for test in facet.tests.values()):
             note += f" Arms of fewer than {FEWEST} runs have no interval, p or bold, since so few show no spread."
         yield note

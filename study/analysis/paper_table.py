@@ -8,6 +8,7 @@ from dataclasses import replace
 from study.analysis.comparison import Compared
 from study.analysis.labels import NOTHING, arm_words
 from study.analysis.tables import Row, Table
+from study.scores.metrics import METRICS
 
 LEVELS = (0.05, 0.01, 0.001)
 """A difference has one mark for each level that its Holm p is below."""
@@ -31,9 +32,9 @@ def join(sweeps: Mapping[str, Compared]) -> Compared:
     notes: dict[str, list[str]] = {}
     for name, (table, _, _) in sweeps.items():
         for key in [key for key in table.columns if key not in LEFT_OUT]:
-            of_kind, head = heads["/" in key], table.columns[key]
-            if of_kind.setdefault(_short(key), head) != head:
-                of_kind[_short(key)] = "Δ"
+            of_kind, head = heads[key.partition("/")[0] in METRICS], table.columns[key]
+            if of_kind.setdefault(key, head) != head:
+                of_kind[key] = "Δ"
         for note in table.notes:
             notes.setdefault(note.partition("docs/")[0].strip(), []).append(name)
     columns = {name: heads[False].pop(name) for name in ("arm", "n")} | heads[True] | heads[False]
@@ -47,14 +48,9 @@ def join(sweeps: Mapping[str, Compared]) -> Compared:
 
 def _row(name: str, row: Row, columns: Mapping[str, str], named: bool) -> Row:
     """Return a row of a sweep's own table with the columns of this one; its block is `named` after the sweep."""
-    cells = dict.fromkeys(columns, NOTHING) | {_short(key): text for key, text in row.cells.items()}
+    cells = dict.fromkeys(columns, NOTHING) | dict(row.cells)
     holm = row.numbers.get("holm")
     if holm is not None:
         cells["difference"] = f"{cells['difference']} {'*' * sum(holm < level for level in LEVELS)}".strip()
     block = arm_words(f"{name} {row.numbers['facet']}") if named else row.block
     return Row(cells, block, numbers={"sweep": name} | dict(row.numbers))
-
-
-def _short(key: str) -> str:
-    """Return the key of a column without its split."""
-    return key.partition("/")[2] or key

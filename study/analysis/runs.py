@@ -186,7 +186,7 @@ class Runs:
         columns = [*DeclaredRun._fields[:-1], *measures.FACTS, "rule", "device"]
         frame = pd.DataFrame(rows, columns=columns)
         frame = frame.fillna({"rule": "", "device": ""}).astype(dict.fromkeys(measures.FACTS, float))
-        for name in dict.fromkeys([primary(spec), *metrics]):
+        for name in dict.fromkeys([*spec.metrics.values(), *metrics]):
             split, score, *part = name.split("/", 2)
             scores = self.scored(split, score)
             values = [scores.get(run.id, {}).get(part[0] if part else None) for run in runs]
@@ -346,7 +346,7 @@ class Runs:
                     remedy = "The record was changed by hand or moved: restore it, or remove it to run again."
                     raise InputError(f"{problem} {remedy}")
         if state == "finished":
-            self.value(cell.id, Measure(primary(spec)))
+            self.value(cell.id, Measure(spec.metrics[cell.facet]))
         return run._replace(state=state)
 
     def _tree(self, identity: str) -> dict[str, Any]:
@@ -355,11 +355,6 @@ class Runs:
             return self.store.record(identity).model_dump(mode="json")
         tree = self.store.rest(identity)
         return tree | {"scores": self.store.score_rows(identity) if tree["config"].get("pruning") else []}
-
-
-def primary(spec: Spec) -> str:
-    """Return the score that decides, as `split/metric`."""
-    return "/".join(spec.metric)
 
 
 def differences(cells: Iterable[tuple[str, str, Mapping[str, Any]]], published: bool = False) -> Iterator[str]:

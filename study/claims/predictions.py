@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from study.analysis.agreement import BLEU, agree
-from study.analysis.runs import Runs, primary
+from study.analysis.runs import Runs
 from study.analysis.tables import rounded
 from study.schema import Section
 from study.sweep.file import read_yaml
@@ -82,7 +82,7 @@ def compare(runs: Runs, predictions: Predictions) -> dict[str, pd.DataFrame]:
     from scipy.stats import binomtest, fisher_exact
 
     specs = [runs.spec(name) for name in predictions.sweeps]
-    losses = agree(runs, specs, [primary(spec) for spec in specs])
+    losses = agree(runs, specs, [spec.metric for spec in specs])
     bleus = agree(runs, specs, predictions.bleu) if predictions.bleu else None
     if losses.lacking or (bleus and bleus.lacking) or not losses.effects:
         return {}

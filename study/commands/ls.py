@@ -106,7 +106,8 @@ def _sweeps() -> Iterator[dict[str, Any]]:
             print(f"study: {problem}", file=sys.stderr)
             continue
         sizes = {"runs": len(spec.runnable), "seeds": len(spec.seeds), "arms": sum(map(len, spec.arms.values()))}
-        yield {"sweep": path.stem, **sizes, "metric": "/".join(spec.metric), "description": spec.description}
+        metric = ", ".join(dict.fromkeys(spec.metrics.values()))
+        yield {"sweep": path.stem, **sizes, "metric": metric, "description": spec.description}
 
 
 def _presets() -> Iterator[dict[str, Any]]:

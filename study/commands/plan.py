@@ -45,7 +45,7 @@ def main(argv: Sequence[str]) -> int:
 
     spec, out = load(sweep_file(args.sweep)), runs_folder(args.runs)
     experiments = [cell.experiment for cell in spec.runnable]
-    name = args.metric or "/".join(spec.metric)
+    name = args.metric or spec.metric
     metric = f"valid/{name.partition('/')[2] or name}"
     sd, correlation, lines = args.sd, args.correlation, list[str]()
     pairs = dict.fromkeys(f"{experiment.data.name}/{experiment.model.family}" for experiment in experiments)

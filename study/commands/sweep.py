@@ -60,7 +60,8 @@ def main(argv: Sequence[str]) -> int:
     for path in [sweep_file(args.file)] if args.tag is None else tagged(args.file, args.tag):
         spec = load(path)
         if args.blind or planning.blind(spec):
-            spec = replace(spec, blind=True, metric=("valid", spec.metric[1]))
+            valid = {facet: f"valid/{metric.split('/')[1]}" for facet, metric in spec.metrics.items()}
+            spec = replace(spec, blind=True, metrics=valid)
         code, seconds = run(spec, _chosen(spec, args), args)
         if code > 128:  # a signal
             return code

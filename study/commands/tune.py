@@ -18,7 +18,7 @@ from typing import Any
 from study.commands import sweep
 from study.commands.options import SHARED, Parser, say, table_lines
 from study.folders import sweep_file
-from study.scores.metrics import decimals
+from study.scores.metrics import decimals, metric_of
 from study.store import records
 from study.sweep import search
 from study.sweep.fields import short_name, text
@@ -49,15 +49,14 @@ def main(argv: Sequence[str]) -> int:
 
 def _row(declared: search.Search, cells: Sequence[Cell], out: Path) -> dict[str, Any]:
     """Return the best setting of an arm, and how its budget went."""
-    metric, sign, scores = declared.spec.metric, 1, []
-    if declared.spec.goal == "minimize":
-        sign = -1
+    name, scores = declared.spec.metrics[cells[0].facet], []
+    sign = metric_of(name).direction
     states = [records.state(out / cell.id) for cell in cells]
     for cell, state in zip(cells, states, strict=True):
         if state in ("finished", "diverged"):
-            value = records.read(out / cell.id / "record.json").score(*metric)
+            value = records.read(out / cell.id / "record.json").score(*name.split("/"))
             scores.append((WORST if value is None else sign * value, cell.given))
-    values, name = [score for score, _ in scores], "/".join(metric)
+    values = [score for score, _ in scores]
     best, setting = max(scores, key=lambda pair: pair[0], default=(WORST, {}))
     row = {"done": f"{len(scores)} of {len(cells)}", "diverged": states.count("diverged")}
     if best == WORST:

@@ -74,6 +74,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"W&B: {len(ids)} runs for the project {project.entity}/{project.name}", flush=True)
         for number, identity in enumerate(ids, 1):
             try:
+                store.check_copy(identity)
                 view = view_of(store, identity, by_id.get(identity))
                 outcome, line = project.send(view), f"{identity}  {view.label['name']}"
             except KeyboardInterrupt:

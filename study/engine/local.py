@@ -53,7 +53,7 @@ class Job:
 
     Attributes:
         name: name of the sweep.
-        metric: score that is printed.
+        metrics: facet ↦ the score that is printed.
         out: folder of the runs.
         tasks: the runs. What has a good record is kept.
         retries: attempts after one that failed. Diverged is no failure but a result.
@@ -66,7 +66,7 @@ class Job:
     """
 
     name: str
-    metric: tuple[str, ...]
+    metrics: Mapping[str, str]
     out: Path
     tasks: tuple[Run, ...]
     retries: int = 1
@@ -102,7 +102,7 @@ def job_of(spec: Spec, cells: Iterable[Cell], out: Path, **more: Any) -> Job:
     texts = (plugin.text for task in tasks for plugin in plugins.among(scientific(task.experiment).values()))
     first = {(run.facet, run.experiment.seed): run.id for run in tasks if run.arm == spec.baseline(run.facet)}
     baselines = {run.id: first.get((run.facet, run.experiment.seed), run.id) for run in tasks}
-    return Job(spec.name, spec.metric, out, tasks, mechanisms=tuple(dict.fromkeys(texts)), baselines=baselines, **more)
+    return Job(spec.name, spec.metrics, out, tasks, mechanisms=tuple(dict.fromkeys(texts)), baselines=baselines, **more)
 
 
 def plan(job: Job, machine: Resources, commands: Sequence[str]) -> Plan:
@@ -304,14 +304,14 @@ class Launcher:
 
     def settle(self, task: Run, started: Started | None = None) -> None:
         """Count a run that has a record, from this call's trial or another launcher's."""
-        folder, metric = self.job.out / task.id, "/".join(self.job.metric)
+        folder, metric = self.job.out / task.id, self.job.metrics[task.facet]
         record = records.read(folder / "record.json")
         word = "done" if record.status == "finished" else record.status
         rest = f" after {clock(time.monotonic() - started.began)}" if started else " by another launcher"
         if word != "done":
             rest += f": {record.error}"
             self.notes.append(f"  {word}  {task.label}: {record.error}; log: {folder / 'log.txt'}")
-        elif (value := record.score(*self.job.metric)) is not None:
+        elif (value := record.score(*metric.split("/"))) is not None:
             rest += f", {metric} {value:.{decimals(metric)}f}{self.beside(task, value)}"
         self.settled += 1
         self.failed += word == "failed"
@@ -326,10 +326,10 @@ class Launcher:
 
     def beside(self, task: Run, value: float) -> str:
         """Return the difference to the baseline with this seed, if that is there."""
-        baseline, metric = self.job.baselines.get(task.id, task.id), "/".join(self.job.metric)
+        baseline, metric = self.job.baselines.get(task.id, task.id), self.job.metrics[task.facet]
         if baseline == task.id or records.state(self.job.out / baseline) != "finished":
             return ""
-        base = records.read(self.job.out / baseline / "record.json").score(*self.job.metric)
+        base = records.read(self.job.out / baseline / "record.json").score(*metric.split("/"))
         return "" if base is None else f" ({value - base:+.{decimals(metric)}f} from the baseline)".replace("-", "−")
 
     def say(self, word: str, task: Run, rest: str = "") -> None:

@@ -88,7 +88,7 @@ def publish(spec: Spec, runs: Path, results: Results, reason: str | None = None)
     sweep = PublishedSweep(
         file=sweep_file,
         sweep_id=spec.sweep_id,
-        metric="/".join(spec.metric),
+        metric=spec.metric,
         partial=partial,
         code=_states_of_code(records, code),
     )

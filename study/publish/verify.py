@@ -147,7 +147,7 @@ def _declared(results: Results, status: dict[str, str], summary: dict[str, str])
     declared: set[str] = set()
     for name, sweep in results.manifests.items():
         spec = load(results.file(name))
-        then, now = (sweep.sweep_id, sweep.metric), (spec.sweep_id, "/".join(spec.metric))
+        then, now = (sweep.sweep_id, sweep.metric), (spec.sweep_id, spec.metric)
         if then != now:
             yield (
                 f"{results.root / MANIFEST}: {name}: expected {now}, as in {sweep.file}, got {then}. "

@@ -12,7 +12,6 @@ from __future__ import annotations
 import difflib
 import math
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -197,24 +196,20 @@ def names(corpus: Section) -> list[str]:
     return metrics
 
 
-def check(name: str, goal: str | None, corpora: Iterable[Section], pruned: bool) -> Goal:
-    """Return the goal of the metric `name` (`split/score` or `split/score/subset`) for runs on these corpora.
+def check(name: str, goal: str | None, corpus: Section, pruned: bool) -> None:
+    """Refuse the metric `name` (`split/score` or `split/score/subset`) of a sweep if it does not fit its corpus.
 
     Raises:
-        InputError: runs on one of them lack it, the goal given is the other one, or heads are counted that runs without
+        InputError: runs on the corpus lack it, the goal given is the other one, or heads are counted that runs without
             a pruning (not `pruned`) do not lose.
     """
-    for corpus in corpora:
-        _check(name, corpus, "metric.name: ")
+    _check(name, corpus, "metric.name: ")
     score, *subset = name.split("/", 2)[1:]
     of_heads = subset and (subset[0] in KEPT or PARTS.fullmatch(subset[0]))
     if not pruned and (of_heads or METRICS[score].needs == "heads"):
         raise InputError(f"metric.name: expected a score of trained models, got {name}, which prunings have alone.")
-    better = METRICS[score].goal
-    assert better is not None
-    if goal not in (None, better):
+    if goal not in (None, better := METRICS[score].goal):
         raise InputError(f"metric.goal: expected {better} for {score}, got {goal}. Correct the goal or leave it out.")
-    return better
 
 
 def check_claimed(name: str, corpus: Section) -> None:

@@ -108,6 +108,17 @@ class Store:
             self._records[identity] = record
         return self._records[identity]
 
+    def check_copy(self, identity: str) -> None:
+        """Refuse a record in a renamed folder, such as `ID (2)`, if the folder `ID` has another record.
+
+        Raises:
+            InputError: names both files.
+        """
+        run = self.record(identity).id
+        if run != identity and run in self and self.text(run) != self.text(identity):
+            problem = f"{self.where(identity)}: expected the record in {self.where(run)}, got another of the same run."
+            raise InputError(f"{problem} Move one of the two out of {self.folder}.")
+
     def tree(self, identity: str) -> dict[str, Any]:
         """Return a record as plain data.
 
@@ -356,10 +367,15 @@ class Store:
         """Yield the records of a working folder as data.
 
         Left out are those that cannot be read, which a line names, and those whose folder has been renamed.
+
+        Raises:
+            InputError: see `check_copy`.
         """
         for identity in sorted(self.ids(), key=rows.order):
-            if self.state(identity) != "unreadable" and (record := self.record(identity)).id == identity:
-                yield record.model_dump(mode="json")
+            if self.state(identity) != "unreadable":
+                self.check_copy(identity)
+                if (record := self.record(identity)).id == identity:
+                    yield record.model_dump(mode="json")
 
     def _file(self, identity: str) -> Path:
         return self.folder / identity / "record.json"

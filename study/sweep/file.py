@@ -25,6 +25,7 @@ MOST = 100_000
 LOG = "log_uniform_values"
 TAGS = re.compile(r"^# tags:(.*)$", re.MULTILINE)
 BLIND = re.compile(r"^# blind\s*$", re.MULTILINE)
+METRIC = re.compile(r"^# metric:[ \t]*(\S*)[ \t]*(.*?)\s*$", re.MULTILINE)
 
 
 def _plain(value: Any) -> Any:
@@ -132,16 +133,16 @@ def tags(path: Path) -> tuple[str, ...]:
     Raises:
         InputError: the file cannot be read.
     """
-    return tuple(" ".join(TAGS.findall(files.read_text(path, LARGEST))).replace(",", " ").split())
+    return tuple(" ".join(comments(path, TAGS)).replace(",", " ").split())
 
 
-def is_blind(path: Path) -> bool:
-    """Return True if a sweep file has the comment `# blind`.
+def comments(path: Path, kind: re.Pattern[str]) -> list[Any]:
+    """Return what the comments of a kind say: `TAGS`, `BLIND`, or the corpus and the metric of each of `METRIC`.
 
     Raises:
         InputError: the file cannot be read.
     """
-    return BLIND.search(files.read_text(path, LARGEST)) is not None
+    return kind.findall(files.read_text(path, LARGEST))
 
 
 def tagged(folder: Path, tag: str) -> list[Path]:

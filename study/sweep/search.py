@@ -64,6 +64,10 @@ def load(path: Path) -> Search:
             arm, or the configuration rejects a setting in an arm, so that budgets would differ.
     """
     search = Search(spec.load(path, points))
+    for metric in search.spec.metrics.values():
+        if not metric.startswith("valid/"):
+            remedy = f"Write valid/{metric.partition('/')[2]}: test scores of a model chosen on test are too good."
+            raise InputError(f"{path}: metric.name: expected a score of valid, got {metric}. {remedy}")
     for cell in search.spec.cells:
         if cell.reason:
             raise InputError(f"{path}: {cell.reason} Every arm must take every setting, so that budgets are equal.")
@@ -72,10 +76,6 @@ def load(path: Path) -> Search:
 
 def points(file: SweepFile) -> list[Overrides]:
     """Return every setting with every arm, all arms of a setting together."""
-    split, _, score = file.metric.name.partition("/")
-    if split != "valid":
-        remedy = f"Write valid/{score}: test scores of a model chosen on test are too good."
-        raise InputError(f"metric.name: expected a score of valid, got {file.metric.name}. {remedy}")
     parameters = file.fields()
     arms = [None]
     if ARM in parameters:

@@ -9,7 +9,8 @@ Three conventions are ours, and pass unchanged through W&B:
 * the first value listed is the baseline: the first arm of the grid is what the others are compared with.
 
 A comment `# tags: embedded` in the file names groups that the sweep belongs to; `study sweep FOLDER --tag` runs one.
-A comment `# blind` hides test scores while the sweep runs.
+A comment `# blind` hides test scores while the sweep runs. A comment `# metric: multi30k test_2016_flickr/nll` names
+the score that decides for one corpus; the field `metric` is that of the others.
 
 Arms are compared within a facet: parameters under `data.`, `model.family`, `pruning.site` and `protocol` make facets,
 whatever else varies makes arms. A cell that the experiment rejects is kept, with the reason, and never run.
@@ -32,7 +33,7 @@ from study.config.overrides import FAMILY, PRESET, family_of
 from study.errors import InputError
 from study.scores import metrics
 from study.sweep.fields import ARM, SEED, check, endings, expand, text, written_out
-from study.sweep.file import MOST, Parameter, SweepFile, is_blind, read_file, tags
+from study.sweep.file import BLIND, METRIC, MOST, Parameter, SweepFile, comments, read_file, tags
 
 APART = ("model.family", "pruning.site", "protocol")
 """Fields that make facets, beside those of the data."""
@@ -79,18 +80,26 @@ class Run(Cell):
 
 @dataclass(frozen=True)
 class Spec:
-    """A sweep file, read. `metric` is (split, score) of the score that decides, or (split, score, subset)."""
+    """A sweep file, read.
+
+    Attributes:
+        metrics: facet ↦ the score that decides, `split/score` or `split/score/subset`.
+    """
 
     path: Path
     name: str
     description: str
-    metric: tuple[str, ...]
-    goal: str
+    metrics: Mapping[str, str]
     sweep_id: str
     tags: tuple[str, ...]
     parameters: Mapping[str, Parameter] = field(repr=False)
     cells: tuple[Cell, ...] = field(repr=False)
     blind: bool = False
+
+    @property
+    def metric(self) -> str:
+        """The score that decides in the first facet, and in all others unless a comment names theirs."""
+        return next(iter(self.metrics.values()))
 
     @cached_property
     def runnable(self) -> tuple[Run, ...]:
@@ -148,24 +157,43 @@ def load(path: Path, points: Callable[[SweepFile], Iterable[Overrides]] = grid) 
     file, tree = read_file(path)
     try:
         cells = cells_of(list(points(file)))
-        experiments = [cell.experiment for cell in cells if isinstance(cell, Run)]
-        corpora = {experiment.data.name: experiment.data for experiment in experiments}
-        pruned = all(experiment.pruning for experiment in experiments)
-        goal = metrics.check(file.metric.name, file.metric.goal, corpora.values(), pruned)
+        decides = _metrics(file, comments(path, METRIC), [cell for cell in cells if isinstance(cell, Run)])
     except InputError as problem:
         raise InputError(f"{path}: {problem}") from None
     return Spec(
         path=path,
         name=file.name,
         description=file.description.strip(),
-        metric=tuple(file.metric.name.split("/")),
-        goal=goal,
+        metrics=decides,
         sweep_id=_sweep_id(tree, file),
         tags=tags(path),
         parameters=file.fields(),
         cells=cells,
-        blind=is_blind(path),
+        blind=bool(comments(path, BLIND)),
     )
+
+
+def _metrics(file: SweepFile, named: Sequence[tuple[str, str]], runs: Sequence[Run]) -> dict[str, str]:
+    """Return the score that decides in each facet: that of the file, unless a comment names one for its corpus.
+
+    Raises:
+        InputError: runs lack their score, or comments name another corpus than those of the runs, or one twice.
+    """
+    corpora = {run.facet: run.experiment.data for run in runs}
+    names, of_corpus = {data.name: "" for data in corpora.values()}, dict(named)
+    if len(of_corpus) < len(named) or of_corpus.keys() - names:
+        got = ", ".join(name for name, _ in named)
+        raise InputError(f"# metric: expected each once of {', '.join(names)}, got {got}. Correct the comment.")
+    pruned = all(run.experiment.pruning for run in runs)
+    decides = {facet: of_corpus.get(data.name, file.metric.name) for facet, data in corpora.items()}
+    for facet, data in corpora.items():
+        goal = None if data.name in of_corpus else file.metric.goal
+        try:
+            metrics.check(decides[facet], goal, data, pruned)
+        except InputError as problem:
+            remedy = f" A line `# metric: {data.name} SPLIT/SCORE` names its own." if len(names) > 1 else ""
+            raise InputError(f"{problem}{remedy}") from None
+    return decides
 
 
 def cells_of(points: Sequence[Overrides]) -> tuple[Cell, ...]:

@@ -30,7 +30,7 @@ class Case:
 
     def write(self, score, more=lambda e: []):
         """A record for every run: `score(experiment)` in the sweep's metric, and the scores that `more` returns."""
-        split, metric = self.spec.metric
+        split, metric = self.spec.metric.split("/")
         for cell in self.spec.runnable:
             own = RecordedScore(split=split, metric=metric, value=score(cell.experiment), n=50)
             record = record_of(cell, [own, *more(cell.experiment)], [{"step": 20, "valid_bleu": 20.0}])

@@ -108,10 +108,10 @@ def test_a_combination_that_no_experiment_allows_is_listed_not_run(spec_of):
     assert len(spec.runnable) == 2
 
 
-def test_a_metric_of_a_part_and_a_goal_that_follows(spec_of):
+def test_a_metric_of_a_part_and_one_without_a_goal(spec_of):
     by_length = spec_of(GRID, "method: grid\nmetric: {name: test/exact/length 4-7}\n")
-    assert (by_length.metric, by_length.goal) == (("test", "exact", "length 4-7"), "maximize")
-    assert spec_of(GRID, "method: grid\nmetric: {name: valid/nll}\n").goal == "minimize"
+    assert by_length.metric == "test/exact/length 4-7"
+    assert spec_of(GRID, "method: grid\nmetric: {name: valid/nll}\n").metric == "valid/nll"
 
 
 def test_tags_choose_files_and_are_no_part_of_a_sweep(spec_of, tmp_path):

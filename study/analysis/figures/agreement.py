@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from study.analysis import agreement
 from study.analysis.figures import panels, style
 from study.analysis.labels import arm_words, interval, number
-from study.analysis.runs import Runs, primary
+from study.analysis.runs import Runs
 from study.analysis.tables import DECIMALS
 from study.scores.metrics import title
 from study.sweep.spec import Spec
@@ -47,10 +47,10 @@ def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
 def _points(runs: Runs, name: str, *pair: Spec) -> pd.DataFrame:
     import pandas as pd
 
-    result = agreement.agree(runs, pair, [primary(spec) for spec in pair])
+    result = agreement.agree(runs, pair, [spec.metric for spec in pair])
     facts = {"pair": name, "seeds": result.seeds}
     for side, data, spec in zip(("", "second_"), agreement.data_words(pair), pair, strict=True):
-        facts |= {f"{side}data": data, f"{side}metric": primary(spec)}
+        facts |= {f"{side}data": data, f"{side}metric": spec.metric}
     rhos = [row | {"family": row["family"].replace("all", ""), "arm": ""} for row in result.correlations]
     table = pd.concat(
         [

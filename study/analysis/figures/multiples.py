@@ -91,7 +91,7 @@ def lengths(table: pd.DataFrame) -> Figure:
 
 def pruning_points(runs: Runs, spec: Spec) -> pd.DataFrame:
     """Panel for each site, a line an order; x: percentage of heads gone, `free`: how many of them went for free."""
-    split = spec.metric[0]
+    split = spec.metric.partition("/")[0]
     points = []
     kept = {10 * tenth: f"{split}/bleu/{subset}" for tenth, subset in enumerate(reversed(metrics.KEPT))}
     declared = list(_declared(runs, spec, [f"{split}/free", *kept.values()]))

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 from study import files
 from study.analysis.labels import arm_words
 from study.analysis.report import compared
-from study.analysis.runs import Runs, primary
+from study.analysis.runs import Runs
 from study.analysis.tables import as_csv
 from study.claims import schema, table
 from study.claims.evaluate import evaluate
@@ -133,7 +133,7 @@ class Content:
         is_whole = frame["subset"].isna()
         columns = frame["split"] + "/" + frame["metric"]
         columns = columns.where(is_whole, columns + "/" + frame["subset"])
-        deciding = [primary(spec) for spec in self.specs.values()]  # the figures of sweeps show runs by these
+        deciding = {name for spec in self.specs.values() for name in spec.metrics.values()}  # figures show runs by them
         frame = frame.where(frame.notna(), None)
         frame["column"] = columns.where(is_whole | columns.isin(deciding), None)
         by_run: dict[str, list[RunScore]] = {identity: [] for identity in self.trees}
@@ -195,15 +195,11 @@ class Content:
         else:
             comparison = compared(spec, self.runs).table
             markdown, csv_text = comparison.markdown(), comparison.csv()
-        metric = primary(spec)
         comment = re.match(r"(#.*\n)*", files.read_text(spec.path))
-        introduction = re.sub(r"^(# tags:.*\n|# ?)", "", comment[0] if comment else "", flags=re.MULTILINE)
+        introduction = re.sub(r"^(# (tags|metric):.*\n|# ?)", "", comment[0] if comment else "", flags=re.MULTILINE)
         return {
             "name": spec.name,
             "about": spec.description,
-            "metric": metric,
-            "title": metrics.title(metric),
-            "digits": metrics.decimals(metric),
             "introduction": html(introduction),
             "table": html(re.sub(r"^\*\*.*\n", "", markdown)),
             "numbers": [_numbers(row) for row in _rows(csv_text)],
@@ -290,7 +286,9 @@ def _arms(spec: Spec) -> Rows:
     rows = []
     for (facet, arm), ids in runs.items():
         row = {"facet": facet, "arm": arm, "words": [arm_words(facet), arm_words(arm)], "runs": ids}
-        rows.append(row | {"baseline": arm == spec.baseline(facet)})
+        metric = spec.metrics[facet]
+        printed = {"metric": metric, "title": metrics.title(metric), "digits": metrics.decimals(metric)}
+        rows.append(row | printed | {"baseline": arm == spec.baseline(facet)})
     return rows
 
 

@@ -189,14 +189,15 @@ const site = (() => {
 
   // Strips of a sweep: a dot for each run, a bar for the mean; the interval is that of the difference, around the baseline.
   const strips = (sweep, all) => [...new Set(sweep.arms.map((arm) => arm.facet))].map((facet) => {
-    const rows = sweep.arms.filter((arm) => arm.facet === facet).map((arm) => {
-      const dots = arm.runs.map((id) => all.byId.get(id)).filter((run) => run && typeof run[sweep.metric] === "number");
+    const arms = sweep.arms.filter((arm) => arm.facet === facet), { metric, title, digits } = arms[0];
+    const rows = arms.map((arm) => {
+      const dots = arm.runs.map((id) => all.byId.get(id)).filter((run) => run && typeof run[metric] === "number");
       const row = sweep.numbers.find((one) => (one.facet || "") === facet && one.arm === arm.arm) || {};
-      return { arm, dots, row: { digits: sweep.digits, ...row }, centre: dots.length ? mean(dots.map((run) => run[sweep.metric])) : null };
+      return { arm, dots, row: { digits, ...row }, centre: dots.length ? mean(dots.map((run) => run[metric])) : null };
     });
     const base = rows.find((one) => one.arm.baseline)?.centre ?? null;
     const shown = rows.filter((one) => one.row.low !== undefined && base !== null);
-    const values = [...rows.flatMap((one) => one.dots.map((run) => run[sweep.metric])), ...shown.flatMap((one) => [base + one.row.low, base + one.row.high])];
+    const values = [...rows.flatMap((one) => one.dots.map((run) => run[metric])), ...shown.flatMap((one) => [base + one.row.low, base + one.row.high])];
     if (!values.length) return null;
     const room = (Math.max(...values) - Math.min(...values)) * 0.04 || 1, low = Math.min(...values) - room, span = Math.max(...values) + room - low;
     const place = (value) => percent((100 * (value - low)) / span);
@@ -207,9 +208,9 @@ const site = (() => {
           base === null ? null : e("i", { class: "zero", style: { left: place(base) } }),
           shown.includes(rows[i]) ? e("i", { class: "ci", style: { left: place(base + row.low), width: percent((100 * (row.high - row.low)) / span) } }) : null,
           centre === null ? null : e("i", { class: "bar", style: { left: place(centre) } }),
-          dots.map((run) => e("a", { class: "dot", tabindex: "-1", href: at("run", run.id), style: { left: place(run[sweep.metric]) }, title: `seed ${run.seed}: ${told(run[sweep.metric], sweep.digits)}`, "aria-label": `${arm.words[1] || arm.arm}, seed ${run.seed}: ${told(run[sweep.metric], sweep.digits)}` }))),
-        e("div", { class: "number" }, told(centre, sweep.digits), row.difference === undefined ? null : e("small", {}, `${told(row.difference, sweep.digits, true)} ${interval(row, "low", "high")}`)))),
-      e("div", { class: "row" }, e("div", { class: "what" }, e("small", {}, sweep.title)), axis(ticks(low, low + span).map(([value, text]) => [(100 * (value - low)) / span, text])), e("div")));
+          dots.map((run) => e("a", { class: "dot", tabindex: "-1", href: at("run", run.id), style: { left: place(run[metric]) }, title: `seed ${run.seed}: ${told(run[metric], digits)}`, "aria-label": `${arm.words[1] || arm.arm}, seed ${run.seed}: ${told(run[metric], digits)}` }))),
+        e("div", { class: "number" }, told(centre, digits), row.difference === undefined ? null : e("small", {}, `${told(row.difference, digits, true)} ${interval(row, "low", "high")}`)))),
+      e("div", { class: "row" }, e("div", { class: "what" }, e("small", {}, title)), axis(ticks(low, low + span).map(([value, text]) => [(100 * (value - low)) / span, text])), e("div")));
   });
 
   // First page: findings, answers as cards, the picture, verdicts and doors.
