@@ -23,12 +23,13 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-class Once(argparse.Action):
-    """Keeps the value of an option. An option that is given twice is refused: the first value would be lost."""
+class OnePath(argparse.Action):
+    """Keeps the value of an option. A second file or folder is refused, since it would hide the first one."""
 
     def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option_string: Any = None) -> None:
-        """Set the value, unless there is one."""
-        if option_string and (first := getattr(namespace, self.dest, self.default)) is not self.default:
+        """Set the value. Of numbers and texts the last one counts, as in every program."""
+        first = getattr(namespace, self.dest, self.default)
+        if option_string and isinstance(first, Path) and first is not self.default:
             raise argparse.ArgumentError(self, f"expected once, got {first} and {values}; give one")
         setattr(namespace, self.dest, values)
 
@@ -40,7 +41,7 @@ class Parser(argparse.ArgumentParser):
         given["description"] = "\n".join(paragraphs(given.get("description") or ""))
         super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **given})
         self.register("type", Path, path)
-        self.register("action", None, Once)
+        self.register("action", None, OnePath)
 
     def add_argument_group(self, title: str, description: str | None = None) -> Any:  # type: ignore[override]
         """Add a group of options, with a description as wide as the terminal."""
