@@ -1,9 +1,13 @@
 """Tables and points of figures, made again from the published runs. `tests/recompute.py` computes them by itself."""
 
 import re
+from functools import cache
+from itertools import combinations
 
+import numpy as np
 import pandas as pd
 import pytest
+from matplotlib.text import Text
 
 from study.analysis import agreement
 from study.analysis.agreement import PAIRS
@@ -12,6 +16,8 @@ from study.analysis.report import compared
 from study.folders import CHECKOUT
 
 RESULTS = CHECKOUT / "results"
+TEXT_WIDTH = (21.0 - 2 * 2.4) / 2.54
+"""Inches of a line of the paper: A4 without its margins."""
 
 
 @pytest.mark.parametrize("name", ["heads_alone", "pruning", "symmetry"])
@@ -36,11 +42,46 @@ def test_the_points_of_a_figure_are_made_again(name, study_runs):
     assert points.to_csv(index=False, lineterminator="\n") == expected
 
 
+@cache
+def draw(name):
+    """Draw a published figure from its data."""
+    table = pd.read_csv(RESULTS / "figures" / f"{name}.csv")
+    texts = [column for column in ("row", "column", "line", "arm", "family") if column in table]
+    return FIGURES[name].draw(table.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, "")))
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_words_in_a_figure_cover_neither_words_nor_marks(name, monkeypatch):
+    figure, words, write = draw(name), {}, Text.draw
+
+    def written(text, renderer):
+        if text.get_visible() and text.get_text().strip():
+            words[text] = Text.get_window_extent(text, renderer).padded(-1)
+        write(text, renderer)
+
+    monkeypatch.setattr(Text, "draw", written)
+    figure.draw_without_rendering()
+    pairs = combinations(words.items(), 2)
+    assert [(one.get_text(), other.get_text()) for (one, box), (other, second) in pairs if box.overlaps(second)] == []
+    for axes in figure.axes:
+        dots = [line.get_transform().transform(line.get_xydata()) for line in axes.lines if line.get_marker() != "None"]
+        assert [text.get_text() for text in axes.texts if words[text].count_contains(np.concatenate(dots))] == []
+
+
+def test_letters_of_a_figure_in_the_paper_have_six_points_or_more():
+    paper = (RESULTS.parent / "paper" / "main.typ").read_text(encoding="utf-8")
+    printed = dict(re.findall(r'drawing\("(\w+)", (\d+)%\)', paper))
+    assert {"hero", *PAIRS} & FIGURES.keys() <= printed.keys()
+    for name, share in printed.items():
+        drawn = draw(name)
+        scale = int(share) / 100 * TEXT_WIDTH / drawn.get_figwidth()
+        sizes = {text.get_text(): scale * text.get_fontsize() for text in drawn.findobj(Text) if text.get_text()}
+        assert {words: size for words, size in sizes.items() if size < 6} == {}, name
+
+
 @pytest.mark.parametrize("name", FIGURES)
 def test_a_figure_names_arms_as_the_tables_of_its_sweeps_do(name):
-    figure, table = FIGURES[name], pd.read_csv(RESULTS / "figures" / f"{name}.csv")
-    texts = [column for column in ("row", "column", "line", "arm", "family") if column in table]
-    drawn = figure.draw(table.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, "")))
+    figure, drawn = FIGURES[name], draw(name)
     keys = [key for key in (*drawn.legends, *(axes.get_legend() for axes in drawn.axes)) if key]
     labels = [*(text for key in keys for text in key.get_texts())]
     labels += [text for axes in drawn.axes for text in axes.get_yticklabels()] if name != "hero" else []

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from matplotlib.transforms import Bbox
 
 from study.analysis import agreement
-from study.analysis.figures import panels, style
+from study.analysis.figures import naming, panels, style
 from study.analysis.labels import arm_words, interval, number
 from study.analysis.runs import Runs
 from study.analysis.tables import DECIMALS
@@ -17,13 +21,19 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
-NAMED, WRAPPED = 5, 24
+NAMED, WRAPPED = 10, 21
 """Arms of a panel that have their names beside them, and letters of a line of a name."""
-NEAR = 0.8
-"""Share of the arms, those with the smallest effects, that the second panel shows."""
+NEAR, FAR = 0.75, 3
+"""Share of the arms that counts as small effects, and how many times as large others are if these have a panel."""
+HEIGHT = 2.2
+"""Inches of a row of panels."""
+FRAMED = " framed"
+"""End of the name of the panel that shows the frame of another."""
 LOOKS = {"recurrent": ("o", "C0"), "transformer": ("s", "C1"), "decoder_only": ("^", "C2")}
 """Family ↦ marker and colour."""
+EFFECTS = ["effect", "second_effect"]
 EFFECT = ["effect", "low", "high"]
 COLUMNS = ["pair", "family", "arm", "data", "second_data", "metric", "second_metric", "seeds", *EFFECT,
            *(f"second_{name}" for name in EFFECT), "rho", "rho_low", "rho_high", "ceiling"]  # fmt: skip
@@ -65,35 +75,59 @@ def _points(runs: Runs, name: str, *pair: Spec) -> pd.DataFrame:
 
 @style.styled()
 def draw(table: pd.DataFrame) -> Figure:
-    """Draw two scatters for each pair of sweeps: all arms, and those with small effects."""
-    pairs = [pair for _, pair in table.groupby("pair", sort=False)]
-    figure, grid = style.subplots(len(pairs), 2, (style.PAGE, 3.3 * len(pairs) + 0.35), squeeze=False)
-    notes = []
-    for row, pair in zip(grid, pairs, strict=True):
-        first = pair.iloc[0]
-        arms, rhos = pair[pair["arm"] != ""], pair[pair["arm"] == ""].set_index("family")
-        small = arms[arms["effect"].abs() <= arms["effect"].abs().quantile(NEAR)]
-        for axes, rows, words in ((row[0], arms, "all arms"), (row[1], small, "arms with small effects")):
-            _scatter(axes, rows)
-            axes.set_title(words, loc="left")
-            axes.set_xlabel(f"effect, {first['data']} (more is worse)")
-        row[0].set_ylabel(f"effect, {first['second_data']}")
-        scores = " and ".join(dict.fromkeys(title(first[name]) for name in ("metric", "second_metric")))
-        order = _order(rhos.iloc[0]) if "" in rhos.index[:1] else "too few arms for ρ"
-        notes.append(f"{first['data']} and {first['second_data']}: {scores}, {first['seeds']} seeds, {order}.")
-    lines = "Dashed: equal effects. Solid: least squares through the base arm, with its slope. Grey: 95% intervals."
-    panels.key(figure, " ".join([*notes, "Effect: arm − base arm of its family.", lines]))
+    """Draw a row for each pair of sweeps: all arms and, where a few hide the others, a part of the panel enlarged."""
+    arms = {str(name): rows for name, rows in table[table["arm"] != ""].groupby("pair", sort=False)}
+    frames = {name: frame for name, rows in arms.items() if (frame := _frame(rows))}
+    figure = style.NotebookFigure(figsize=(style.PAGE, HEIGHT * len(arms) + 0.75))
+    grid = figure.subplot_mosaic([[name, name + FRAMED * (name in frames)] for name in arms])
+    names = {}
+    for name, rows in arms.items():
+        axes, first = grid[name], rows.iloc[0]
+        rhos = table[(table["pair"] == name) & (table["arm"] == "") & (table["family"] == "")]
+        _scatter(axes, rows, f"{len(rows)} arms{''.join(map(_order, rhos.to_dict('records')))}")
+        axes.set_ylabel(textwrap.fill(f"effect, {first['second_data']}", WRAPPED, break_on_hyphens=False))
+        names[axes] = _names(rows, rows.index)
+        if frame := frames.get(name):
+            framed = rows[((rows[EFFECTS] > frame.min) & (rows[EFFECTS] < frame.max)).all(axis=1)]
+            part = grid[name + FRAMED]
+            _scatter(part, framed, f"{len(framed)} of them, in the frame")
+            part.set(xlim=frame.intervalx, ylim=frame.intervaly)
+            axes.indicate_inset(frame.bounds, edgecolor=panels.INK)
+            names |= {axes: _names(rows, rows.index.difference(framed.index)), part: _names(framed, framed.index)}
+    if len(families := grid[next(iter(arms))].get_legend_handles_labels()[0]) > 1:
+        figure.legend(handles=families, loc="outside upper left", ncols=len(families), frameon=False, borderaxespad=0.1)
+    panels.key(figure, _words(table[table["arm"] != ""]))
+    naming.name(figure, names)
     return figure
 
 
-def _order(rho: pd.Series) -> str:
+def _frame(rows: pd.DataFrame) -> Bbox | None:
+    """Return a box around the arms with small effects in both sweeps; None if the others leave them room."""
+    sizes = rows[EFFECTS].abs()
+    share = (sizes / sizes.max()).max(axis=1)
+    limits = 1.2 * sizes[share <= share.quantile(NEAR)].max()
+    if not (FAR * limits < sizes.max()).all():
+        return None
+    small = rows[EFFECTS][(sizes <= limits).all(axis=1)]
+    low, high = small.min().clip(upper=0).to_numpy(), small.max().clip(lower=0).to_numpy()
+    return Bbox([low - 0.12 * (high - low), high + 0.12 * (high - low)])
+
+
+def _order(rho: Mapping[Any, Any]) -> str:
     """Return a rank correlation in words."""
-    ends = interval(rho["rho_low"], rho["rho_high"], 2, False)
-    return f"ρ = {number(rho['rho'], 2)} {ends}, ceiling {number(rho['ceiling'], 2)}"
+    return f": ρ = {number(rho['rho'], 2)} {interval(rho['rho_low'], rho['rho_high'], 2, False)}"
 
 
-def _scatter(axes: Axes, rows: pd.DataFrame) -> None:
-    """Draw the effects of arms in one sweep against those in the other, on linear axes."""
+def _words(arms: pd.DataFrame) -> str:
+    """Return what is said under the panels."""
+    scores = " and ".join(map(title, dict.fromkeys([*arms["metric"], *arms["second_metric"]])))
+    seeds = "; ".join(dict.fromkeys(arms["seeds"]))
+    lines = "Dashed: equal effects. Solid: least squares through the base arm. Grey: 95% intervals."
+    return f"Effect: arm − base arm, {scores}, {seeds} seeds. {lines} Some outer arms have names."
+
+
+def _scatter(axes: Axes, rows: pd.DataFrame, words: str) -> None:
+    """Draw the effects of arms in one sweep against those in the other, on linear axes, under a title."""
     x, y = rows["effect"].astype(float), rows["second_effect"].astype(float)
     axes.axhline(0, color=panels.INK, linewidth=0.6, zorder=1)
     axes.axvline(0, color=panels.INK, linewidth=0.6, zorder=1)
@@ -103,34 +137,19 @@ def _scatter(axes: Axes, rows: pd.DataFrame) -> None:
         of_family = rows[rows["family"] == family]
         if len(of_family):
             name = family.replace("_", "-")
-            axes.plot(of_family["effect"], of_family["second_effect"], marker, color=colour, markersize=4, label=name)
-    low, high = min(0.0, x.min()), max(0.0, x.max())
-    room = 0.08 * (high - low)
-    ends = (low - room, high + room)
+            axes.plot(of_family["effect"], of_family["second_effect"], marker, color=colour, markersize=3.5, label=name)
+    axes.locator_params(nbins=6)
     slope = float((x * y).sum() / (x * x).sum())
-    axes.set_xlim(ends)
-    limits = axes.get_ylim()
-    axes.plot(ends, ends, "--", color=style.GREY, linewidth=0.8, zorder=1)
-    axes.plot(ends, [slope * end for end in ends], color=panels.INK, linewidth=0.9, zorder=1)
-    axes.set_ylim(limits)
+    axes.axline((0, 0), slope=1, linestyle="--", color=style.GREY, linewidth=0.8, zorder=1)
+    axes.axline((0, 0), slope=slope, color=panels.INK, linewidth=0.9, zorder=1)
+    axes.set_title(words, loc="left", fontsize=8)
     axes.set_title(f"slope {number(slope, 1)}", loc="right", fontsize=style.SMALL)
-    axes.legend(frameon=False, loc="best", handletextpad=0.2)
-    _name(axes, rows)
+    axes.set_xlabel(f"effect, {rows['data'].iloc[0]} (more is worse)")
 
 
-def _name(axes: Axes, rows: pd.DataFrame) -> None:
-    """Write the names of the arms with the largest effects beside them, those left out whose names would overlap."""
-    (left, right), (bottom, top) = axes.get_xlim(), axes.get_ylim()
-    taken: list[tuple[float, float]] = []
-    for index in rows["second_effect"].abs().sort_values(ascending=False).index:
-        row = rows.loc[index]
-        place = float(row["effect"]), float(row["second_effect"])
-        spot = (place[0] - left) / (right - left), (place[1] - bottom) / (top - bottom)
-        overlaps = any(abs(spot[0] - x) < 0.5 and abs(spot[1] - y) < 0.085 for x, y in taken)
-        if overlaps or len(taken) == NAMED:
-            continue
-        taken.append(spot)
-        aside, align = (-5, "right") if spot[0] > 0.5 else (5, "left")
-        name = textwrap.fill(arm_words(row["arm"]), WRAPPED)
-        text = axes.annotate(name, place, (aside, 3), textcoords="offset points", fontsize=6.5, ha=align)
-        text.set_linespacing(0.9)
+def _names(rows: pd.DataFrame, named: pd.Index) -> list[tuple[str, NDArray[np.float64]]]:
+    """Return names and places of arms, those first that are far from the middle."""
+    places = rows[EFFECTS].astype(float)
+    far = ((places - places.mean()) / places.std()).abs().max(axis=1)[named].sort_values(ascending=False).index[:NAMED]
+    words = [textwrap.fill(arm_words(arm), WRAPPED, break_on_hyphens=False) for arm in rows.loc[far, "arm"]]
+    return list(zip(words, places.loc[far].to_numpy(), strict=True))

@@ -23,8 +23,8 @@ WITHOUT = "without a scale"
 LINES = {"1/d": "#0072b2", "1/√d": "#4d4d4d", WITHOUT: "#c25400"}
 """Line ↦ its colour, light enough for a dark page and dark enough for a light one."""
 SPOTS = {
-    "recurrent": {"1/d": (1024, 90), "1/√d": (1024, 73), WITHOUT: (17, 34)},
-    "transformer": {"1/d": (1024, 91), "1/√d": (1024, 54), WITHOUT: (75, 16)},
+    "recurrent": {"1/d": (1024, 90), "1/√d": (1024, 71), WITHOUT: (17, 12)},
+    "transformer": {"1/d": (1024, 92), "1/√d": (90, 68), WITHOUT: (1024, 42)},
 }
 """Family and line ↦ the d and the percentage at which the name of the line stands."""
 MAPS = {"with 1/√d": "grammar-recurrent-dot-10a1cf6c-s1", "without": "grammar-recurrent-dot-6b079020-s1"}
@@ -61,20 +61,24 @@ def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
 def draw(table: pd.DataFrame) -> Figure:
     """Draw a panel for each family, and the two maps."""
     maps = table[table["column"] == "map"]
-    widths = [1.15, 1.15, *([0.95] * len(maps))]
-    figure, grid = style.subplots(1, len(widths), (style.PAGE * 1.25, 2.75), squeeze=False, width_ratios=widths)
+    widths = [1.3, 1.3, *([1.0] * len(maps))]
+    figure, grid = style.subplots(1, len(widths), (style.PAGE, 2.5), squeeze=False, width_ratios=widths)
     for i, (axes, family) in enumerate(zip(grid[0], SPOTS, strict=False)):
         _lines(axes, table[table["column"] == family], family)
-        axes.set_title(f"{family}{' model' if family == 'recurrent' else ''}, one head", loc="left")
+        axes.set_title(f"{family}, one head", loc="left", fontsize=8)
         axes.set_ylabel("" if i else "sentences translated exactly, %")
         axes.tick_params(labelleft=i == 0)
     for axes, (_, row) in zip(grid[0][len(SPOTS) :], maps.iterrows(), strict=True):
         attention = json.loads(row["content"]) | {"gold": []}
         attention_map.draw(axes, attention)
         axes.set_title(
-            f"{row['line']}, d = 512", loc="left", color=LINES.get(row["line"].replace("with ", ""), LINES[WITHOUT])
+            f"{row['line']}, d = 512",
+            loc="left",
+            fontsize=8,
+            color=LINES.get(row["line"].replace("with ", ""), LINES[WITHOUT]),
         )
-        axes.tick_params(labelsize=6.5)
+        axes.set_xticks(axes.get_xticks(), attention["source"], rotation=90, ha="center", rotation_mode="default")
+        axes.tick_params(labelsize=style.SMALL, labelleft=axes is grid[0][len(SPOTS)])
     return figure
 
 
@@ -87,9 +91,10 @@ def _lines(axes: Axes, rows: pd.DataFrame, family: str) -> None:
         axes.plot(of_line["x"], of_line["score"], ".", color=colour, markersize=3, alpha=0.6, markeredgewidth=0)
         axes.plot(means.index, means, color=colour, linewidth=1.8)
         d, height = SPOTS[family][line]
-        axes.text(d, height, line, color=colour, ha="right" if d == 1024 else "left", weight="bold")
+        axes.text(d, height, line, color=colour, ha="right" if d == 1024 else "left", weight="bold", fontsize=7.5)
     axes.set_xticks(TICKS, [f"{d:,}" for d in TICKS])
     axes.set_xticks([], minor=True)
+    axes.tick_params(labelsize=style.SMALL)
     axes.set(ylim=(0, 100), xlabel="d, terms of the dot product")
     axes.grid(False, axis="x")
     for spine in axes.spines.values():

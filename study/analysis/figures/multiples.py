@@ -14,7 +14,7 @@ import numpy as np
 
 from study.analysis.figures import panels, style
 from study.analysis.inference import FEW, Arm, contrast
-from study.analysis.labels import setting
+from study.analysis.labels import arm_words, setting, tick
 from study.analysis.runs import Runs
 from study.analysis.tables import DECIMALS
 from study.scores import metrics
@@ -22,7 +22,6 @@ from study.sweep.spec import Spec
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Point = dict[Any, Any]
@@ -36,6 +35,7 @@ BUCKETS = {
     if high <= LONGEST
 }
 """Words in the source ↦ the score over these sentences, with a gap for the metric."""
+RANDOM = "order=random"
 SITES = ("all", *metrics.SITES)
 """In the order of reading."""
 
@@ -60,8 +60,16 @@ def scale_points(runs: Runs, *specs: Spec) -> pd.DataFrame:
 
 @style.styled()
 def scale(table: pd.DataFrame) -> Figure:
-    """Draw a panel for each family."""
-    return panels.small_multiples(table, "d", height=2.5, note="d: the number of terms that the score sums")
+    """Draw a panel for each family with the scaled arms, and below it one with the unscaled arms beside 1/√d."""
+    unscaled = table["line"].str.startswith("scale=none")
+    rows = {", scaled": table[~unscaled], ", unscaled": table[unscaled | (table["line"] == "scale=rsqrt")]}
+    panes = {f"{family}{words}": of_row[of_row["column"] == family]
+             for words, of_row in rows.items() for family in dict.fromkeys(of_row["column"])}  # fmt: skip
+    figure = panels.small_multiples(panes, 2, "d, terms of the dot product", 1.8, "upper panels: a part of the axis")
+    for axes in figure.axes:
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(sorted(set(table["x"])), [tick(d) for d in sorted(set(table["x"]))])
+    return figure
 
 
 def lengths_points(runs: Runs, spec: Spec) -> pd.DataFrame:
@@ -80,12 +88,18 @@ def lengths_points(runs: Runs, spec: Spec) -> pd.DataFrame:
 @style.styled()
 def lengths(table: pd.DataFrame) -> Figure:
     """Draw panels on common axes; buckets of untrained lengths stand on grey."""
-    figure = panels.small_multiples(table, "words in the source", height=1.75)
-    trained = table["x"][table["metric"].str.startswith("test/")].nunique()
+    longest = [length.rpartition("–")[2] for length in BUCKETS]
+    numbers = table.assign(x=table["x"].map(list(BUCKETS).index))
+    panes = {
+        f"{metrics.title(rows['metric'].iloc[0], unit=False)}: {column}": rows
+        for (_, column), rows in numbers.groupby(["row", "column"], sort=False)
+    }
+    note = "grey: longer than in training · nothing: a context of zeros"
+    figure = panels.small_multiples(panes, table["column"].nunique(), "words in the source, up to", 1.75, note)
     for axes in figure.axes:
-        axes.tick_params(axis="x", rotation=50, labelsize=style.SMALL)
-        axes.axvspan(trained - 0.5, axes.get_xlim()[1], color="#f0f0f0", linewidth=0, zorder=0)
-        axes.set_xlim(right=axes.get_xlim()[1])
+        axes.axvspan(longest.index(str(TRAINED)) + 0.5, len(longest) - 0.7, color="#f0f0f0", linewidth=0, zorder=0)
+        axes.set_xticks(range(len(longest)), longest)
+        axes.set_xlim(-0.3, len(longest) - 0.7)
     return figure
 
 
@@ -106,46 +120,15 @@ def pruning_points(runs: Runs, spec: Spec) -> pd.DataFrame:
 
 @style.styled()
 def pruning(table: pd.DataFrame) -> Figure:
-    """Draw panels two in a row; thin lines: runs; thick lines: means; a band for random orders, else bars."""
-    columns = list(dict.fromkeys(table["column"]))
-    looks = {line: style.look(line) for line in dict.fromkeys(table["line"])}
-    figure, grid = style.subplots(2, 2, (style.PAGE, 4.9), sharex=True, sharey=True)
-    for axes in grid.flat[len(columns) :]:
-        axes.set_visible(False)
-    for i, (column, axes) in enumerate(zip(columns, grid.flat, strict=False)):
-        panel = table[table["column"] == column]
-        lines = [line for line in looks if (panel["line"] == line).any()]
-        for place, line in enumerate(lines):
-            rows = panel[panel["line"] == line]
-            _curves(axes, rows, looks[line], None if line == "order=random" else 0.9 * (place - len(lines) / 2))
-            panels.absences(axes, 4 * place, rows, looks[line].colour)
-        below = i + 2 >= len(columns)
-        axes.set_title(column, loc="left", fontsize=8)
-        axes.set_ylabel("" if i % 2 else "BLEU")
-        axes.set_xlabel("heads removed, %" if below else "")
-        axes.set_xticks(range(0, 101, 20))
-        axes.set_xlim(-4, 104)
-        axes.tick_params(labelbottom=below)
-    panels.limit(grid[0][0], table)
-    panels.legend(figure, looks, table)
-    runs = "thin line: a run (in random orders the mean of several) · thick line: mean"
-    interval = f"95% t interval, unadjusted, of {FEW} runs or more"
-    panels.key(figure, f"{runs} · bar, and band of random orders: its {interval}")
-    return figure
-
-
-def _curves(axes: Axes, rows: pd.DataFrame, look: style.Look, aside: float | None) -> None:
-    """Draw a thin line for each run, the mean as a thick line, and its interval as bars beside it or as a band."""
-    for _, run in rows.groupby("id", sort=False):
-        axes.plot(run["x"], run["score"], look.line, color=look.colour, linewidth=0.5, alpha=0.4, zorder=2)
-    means = rows.drop_duplicates("x").dropna(subset=["mean"]).sort_values("x")
-    x, low, high = (means[name].astype(float) for name in ("x", "low", "high"))
-    if aside is None:
-        axes.fill_between(x, low, high, color=look.colour, alpha=0.2, linewidth=0, zorder=1)
-    else:
-        axes.vlines(x + aside, low, high, color=look.colour, linewidth=0.8, alpha=0.9, zorder=3)
-    axes.plot(x, means["mean"], look.line, color=look.colour, zorder=4, **look.mark(3))
-    axes.grid(False, axis="x")
+    """Draw a panel for each order of heads at all sites, and one for each site: against random orders, in grey."""
+    everywhere = table["column"] == setting("site", SITES[0])
+    panes = {
+        f"{SITES[0]} sites: {arm_words(line)}": table[everywhere & table["line"].isin((RANDOM, line))]
+        for line in dict.fromkeys(table["line"][everywhere])
+        if line != RANDOM
+    }
+    panes |= {str(site): rows for site, rows in table[~everywhere].groupby("column", sort=False)}
+    return panels.small_multiples(panes, 3, "heads removed, %", 1.45, "of random orders a run is the mean of several")
 
 
 def _declared(runs: Runs, spec: Spec, scores: Sequence[str]) -> Iterator[tuple[Any, Point]]:

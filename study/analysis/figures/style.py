@@ -54,6 +54,7 @@ SETTINGS: dict[str, Any] = {
     "svg.fonttype": "path",
     "figure.constrained_layout.use": True,
     "savefig.dpi": DPI,
+    "figure.dpi": 100,
 }
 NAMED = re.compile(r"(?<=[\"#])([a-z])[0-9a-f]{10}(?=[\")])")
 
