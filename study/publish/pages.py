@@ -239,10 +239,10 @@ def findings_list(results: Results) -> str:
 
 def answers_table(results: Results) -> str:
     """Return the answers as a table of Markdown."""
-    lines = ["| question | answer | number | claimed by |", "| --- | --- | --- | --- |"]
+    lines = ["| question | answer | number | claim |", "| --- | --- | --- | --- |"]
     for row in answers(results):
         claim = f"[{row.claim}: {row.verdict}](docs/verdicts.md#claim-{row.claim})"
-        lines.append(f"| {row.question} | **{row.answer}** | {row.unit} {row.number}<br>{claim} | {row.by} |")
+        lines.append(f"| {row.question} | **{row.answer}** | {row.unit}<br>{row.number} | {row.by}<br>{claim} |")
     return "\n".join(lines)
 
 

@@ -192,6 +192,7 @@ def test_every_kind_of_page_opens_without_errors_and_runs_no_text_of_a_record(la
         go(view, small, route)
         assert view.locator("h1").inner_text()
         assert not view.evaluate("window.hacked"), route
+        assert not re.search(r"undefined|NaN|\[object", view.locator("main").inner_text()), route
         assert view.evaluate(INACCESSIBLE) == []
     assert EVIL in view.locator("main").inner_text()  # the failed run's error, as text
     assert view.locator("a[href^='javascript']").count() == 0
@@ -199,6 +200,7 @@ def test_every_kind_of_page_opens_without_errors_and_runs_no_text_of_a_record(la
     for route in (*ROUTES, f"run/{published}", f"arm/{arm_of(published)}"):
         go(view, whole, route)
         assert view.locator("h1").inner_text() != "Not found"
+        assert not re.search(r"undefined|NaN|\[object", view.locator("main").inner_text()), route
         assert view.evaluate(INACCESSIBLE) == []
         for size in ({"width": 400, "height": 844}, {"width": 1300, "height": 900}):
             view.set_viewport_size(size)

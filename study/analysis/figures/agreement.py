@@ -31,6 +31,8 @@ HEIGHT = 2.2
 """Inches of a row of panels."""
 FRAMED = " framed"
 """End of the name of the panel that shows the frame of another."""
+GAINS, FARTHEST = "#edf5ed", 1e3
+"""Colour of the corner where both effects are gains, and how far it reaches beyond the panel."""
 LOOKS = {"recurrent": ("o", "C0"), "transformer": ("s", "C1"), "decoder_only": ("^", "C2")}
 """Family ↦ marker and colour."""
 EFFECTS = ["effect", "second_effect"]
@@ -84,13 +86,17 @@ def draw(table: pd.DataFrame) -> Figure:
     for name, rows in arms.items():
         axes, first = grid[name], rows.iloc[0]
         rhos = table[(table["pair"] == name) & (table["arm"] == "") & (table["family"] == "")]
-        _scatter(axes, rows, f"{len(rows)} arms{''.join(map(_order, rhos.to_dict('records')))}")
+        order = "".join(map(_order, rhos.to_dict("records")))
+        slope = _scatter(axes, rows, f"{len(rows)} arms{order}")
+        seeds = f"{first['seeds']} seeds"
+        axes.set_title(seeds if name in frames else f"{seeds}, {slope}", loc="right", fontsize=style.SMALL)
         axes.set_ylabel(textwrap.fill(f"effect, {first['second_data']}", WRAPPED, break_on_hyphens=False))
         names[axes] = _names(rows, rows.index)
         if frame := frames.get(name):
             framed = rows[((rows[EFFECTS] > frame.min) & (rows[EFFECTS] < frame.max)).all(axis=1)]
             part = grid[name + FRAMED]
-            _scatter(part, framed, f"{len(framed)} of them, in the frame")
+            slope = _scatter(part, framed, f"{len(framed)} of them, in the frame")
+            part.set_title(slope, loc="right", fontsize=style.SMALL)
             part.set(xlim=frame.intervalx, ylim=frame.intervaly)
             axes.indicate_inset(frame.bounds, edgecolor=panels.INK)
             names |= {axes: _names(rows, rows.index.difference(framed.index)), part: _names(framed, framed.index)}
@@ -121,13 +127,14 @@ def _order(rho: Mapping[Any, Any]) -> str:
 def _words(arms: pd.DataFrame) -> str:
     """Return what is said under the panels."""
     scores = " and ".join(map(title, dict.fromkeys([*arms["metric"], *arms["second_metric"]])))
-    seeds = "; ".join(dict.fromkeys(arms["seeds"]))
-    lines = "Dashed: equal effects. Solid: least squares through the base arm. Grey: 95% intervals."
-    return f"Effect: arm − base arm, {scores}, {seeds} seeds. {lines} Some outer arms have names."
+    lines = "Shaded: both gain. Solid: least squares through the base arm. Grey: 95% intervals."
+    if arms["metric"].eq(arms["second_metric"]).any():
+        lines += " Dashed: equal effects in one score."
+    return f"Effect: arm − base arm, {scores}. {lines} Some outer arms have names."
 
 
-def _scatter(axes: Axes, rows: pd.DataFrame, words: str) -> None:
-    """Draw the effects of arms in one sweep against those in the other, on linear axes, under a title."""
+def _scatter(axes: Axes, rows: pd.DataFrame, words: str) -> str:
+    """Draw the effects of arms in one sweep against those in the other, under a title; return the slope in words."""
     x, y = rows["effect"].astype(float), rows["second_effect"].astype(float)
     axes.axhline(0, color=panels.INK, linewidth=0.6, zorder=1)
     axes.axvline(0, color=panels.INK, linewidth=0.6, zorder=1)
@@ -140,11 +147,15 @@ def _scatter(axes: Axes, rows: pd.DataFrame, words: str) -> None:
             axes.plot(of_family["effect"], of_family["second_effect"], marker, color=colour, markersize=3.5, label=name)
     axes.locator_params(nbins=6)
     slope = float((x * y).sum() / (x * x).sum())
-    axes.axline((0, 0), slope=1, linestyle="--", color=style.GREY, linewidth=0.8, zorder=1)
+    if rows["metric"].eq(rows["second_metric"]).all():
+        axes.axline((0, 0), slope=1, linestyle="--", color=style.GREY, linewidth=0.8, zorder=1)
     axes.axline((0, 0), slope=slope, color=panels.INK, linewidth=0.9, zorder=1)
     axes.set_title(words, loc="left", fontsize=8)
-    axes.set_title(f"slope {number(slope, 1)}", loc="right", fontsize=style.SMALL)
     axes.set_xlabel(f"effect, {rows['data'].iloc[0]} (more is worse)")
+    limits = {"xlim": axes.get_xlim(), "ylim": axes.get_ylim()}
+    axes.fill_betweenx([-FARTHEST, 0], -FARTHEST, 0, color=GAINS, linewidth=0, zorder=0)
+    axes.set(**limits)
+    return f"slope {number(slope, 1)}"
 
 
 def _names(rows: pd.DataFrame, named: pd.Index) -> list[tuple[str, NDArray[np.float64]]]:

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 WITHOUT = "without a scale"
-LINES = {"1/d": "#0072b2", "1/√d": "#4d4d4d", WITHOUT: "#c25400"}
-"""Line ↦ its colour, light enough for a dark page and dark enough for a light one."""
+LINES = {"1/d": "#a86200", "1/√d": "#4d4d4d", WITHOUT: "#0072b2"}
+"""Line ↦ its colour, that of the arm in other figures, dark enough for letters."""
 SPOTS = {
     "recurrent": {"1/d": (1024, 90), "1/√d": (1024, 71), WITHOUT: (17, 12)},
     "transformer": {"1/d": (1024, 92), "1/√d": (90, 68), WITHOUT: (1024, 42)},

@@ -128,7 +128,11 @@ def pruning(table: pd.DataFrame) -> Figure:
         if line != RANDOM
     }
     panes |= {str(site): rows for site, rows in table[~everywhere].groupby("column", sort=False)}
-    return panels.small_multiples(panes, 3, "heads removed, %", 1.45, "of random orders a run is the mean of several")
+    note = "dotted: a fifth of the heads · of random orders a run is the mean of several"
+    figure = panels.small_multiples(panes, 3, "heads removed, %", 1.45, note)
+    for axes in figure.axes:
+        axes.axvline(20, linestyle=":", color=panels.INK, linewidth=0.9, zorder=1)
+    return figure
 
 
 def _declared(runs: Runs, spec: Spec, scores: Sequence[str]) -> Iterator[tuple[Any, Point]]:

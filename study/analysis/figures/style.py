@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 COLUMN, PAGE = 3.3, 6.9
 """Printed widths in inches: one column, the whole page. Figures are drawn at the size at which they are read."""
 GREY = "#7a7a7a"
-MARKERS = "osD^vPX*<>"
+MARKERS, HOLLOW = "osD^vPX*<>", "sD<>v^o*"
+"""Markers of arms, and of variants in the order of `VARIANTS`."""
 DPI, SCREEN = 200, 130
 """Pixels per inch of a file, and in a notebook."""
 SMALL = 7
@@ -118,7 +119,7 @@ def look(arm: str) -> Look:
     place = ARMS[field].index(value)
     colour = sns.color_palette("colorblind").as_hex()[COLOURS[(place - 1) % len(COLOURS)]] if place else GREY
     if variant:
-        return Look(colour, MARKERS[VARIANTS.index(variant) if variant in VARIANTS else len(VARIANTS)], hollow=True)
+        return Look(colour, HOLLOW[VARIANTS.index(variant) if variant in VARIANTS else len(VARIANTS)], hollow=True)
     return Look(colour, MARKERS[place % len(MARKERS)])
 
 

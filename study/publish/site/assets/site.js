@@ -219,7 +219,7 @@ const site = (() => {
     return e("article", { class: "card" }, e("h3", {}, one.question), e("p", { class: "says" }, one.answer),
       e("div", { class: `strip forest ${KINDS[one.verdict] || "open"}`, "aria-hidden": "true" }, e("i", { class: "zero", style: { left: "50%" } }),
         e("i", { class: "ci", style: { left: place(low), width: percent((50 * (high - low)) / most) } }), e("i", { class: "point", style: { left: place(estimate) } })),
-      e("p", { class: "note" }, one.unit, " ", e("span", { class: "whole" }, one.number)), e("p", { class: "note" }, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
+      e("p", { class: "note" }, one.unit, e("br"), e("span", { class: "whole" }, one.number)), e("p", { class: "note" }, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
   };
   const verdictBar = (claims) => {
     const counts = {};
@@ -235,7 +235,7 @@ const site = (() => {
       e("p", { class: "lead" }, main.published ? "We change one part at a time in small recurrent and transformer models, train each change on several seeds, and compare." : "What has run, what it found, and what is still to come."),
       main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, e("strong", {}, one.title), ` ${one.text} `, e("a", { href: `#/${one.more.page}` }, one.more.words)))) : null,
       main.answers.length ? [e("h2", {}, "Eight answers"), e("div", { class: "cards" }, main.answers.map(card)),
-        e("p", { class: "note" }, "Dot and line: difference of two arms and its 95% interval; the stroke is zero. NLL is a loss in nats per sentence. Text: generated German→English, or Multi30k.")] : null,
+        e("p", { class: "note" }, "Dot and line: a difference of NLL, a loss in nats per sentence, and its 95% interval; the stroke is zero. Text: generated German→English, or Multi30k.")] : null,
       main.hero ? [e("h2", {}, "1/√d"), e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" })] : null,
       main.published ? null : sweepTable(main, all),
       e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null,
@@ -281,7 +281,9 @@ const site = (() => {
     const questions = rows.filter((row) => row.decides === "True"), made = questions.filter((row) => row.verdict !== "not yet run"), open = questions.filter((row) => !made.includes(row));
     const contrasts = rows.filter((row) => row.finding && row.finding !== "not yet run");
     const beside = (step, text) => { const other = main.claims[place + step]; return other ? e("a", { href: at("claim", other.id), rel: step < 0 ? "prev" : "next" }, text(`${other.id} ${other.statement}`)) : null; };
+    const short = main.answers.find((row) => row.claim === id);
     page(`Claim ${id}`, crumbs(e("a", { href: at("claims") }, "Claims"), id), e("h1", {}, one.statement),
+      short ? e("p", {}, `${short.question} `, e("strong", {}, short.answer), `. ${short.unit}: ${short.number}`) : null,
       e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.answer), e("small", {}, `${one.summary.hold} of ${one.summary.questions} questions hold, ${one.summary.fail} fail, ${one.summary.open} open`)),
       one.published ? e("p", {}, `Published effect: ${one.published}.`) : null,
       made.length ? [e("h2", {}, "What the runs say"), e("p", {}, HOW), e("div", { class: "forestplot" }, forestHead(), made.map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, [voted(row), e("small", {}, row.no_vote ? `${row.finding}; ${row.no_vote}` : row.finding), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null])))] : null,
@@ -299,7 +301,7 @@ const site = (() => {
     const claims = main.claims.filter((other) => other.sweeps.includes(name));
     page(name, crumbs(e("a", { href: at("sweeps") }, "Sweeps"), name), e("h1", {}, one.about || name), prose(one.introduction),
       claims.length ? e("p", {}, "Claims that it decides: ", claims.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`])) : null,
-      e("h2", {}, "Figure"), e("p", {}, `The score is ${one.title}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference, simultaneous over the arms, drawn around the baseline.`), strips(one, all),
+      e("h2", {}, "Figure"), e("p", {}, `The score is ${[...new Set(one.arms.map((arm) => arm.title))].join(" or ")}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference, simultaneous over the arms, drawn around the baseline.`), strips(one, all),
       e("h2", {}, "Table"), prose(one.table),
       e("h2", {}, "Arms and runs"), e("ul", { class: "plain" }, one.arms.map((arm) => { const there = arm.runs.filter((id) => all.byId.has(id)), words = arm.words.toReversed().filter(Boolean).join(", ") || "all";
         return e("li", {}, there.length ? link("arm", armOf(there[0]), words) : words, arm.baseline ? " (baseline)" : "", ": ", there.length ? there.map((id, i) => [i ? ", " : "", link("run", id, `seed ${all.byId.get(id).seed}`)]) : "no run yet"); })));
