@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from study.analysis import agreement
+from study.analysis.labels import mean_sd
 from study.analysis.tables import escaped, markdown
 from study.claims import schema
 from study.config.words import arm_words
@@ -58,7 +59,12 @@ def update(results: Results, runs: pd.DataFrame) -> list[Path]:
     if results.root.resolve().parent != CHECKOUT:
         return []
     blocks = {"quickstart": quickstart(results), "claims": claims(results), "published": published(results, runs)}
-    blocks |= {"findings": findings_list(results), "answers": answers_table(results), "carried": carried(results)}
+    blocks |= {
+        "findings": findings_list(results),
+        "answers": answers_table(results),
+        "carried": carried(results),
+        "recall": recall(results),
+    }
     blocks |= tiers(results, runs)
     paths = [CHECKOUT / name for name in DOCUMENTS]
     for name, path in zip(DOCUMENTS, paths, strict=True):
@@ -279,6 +285,21 @@ def carried(results: Results) -> str:
         rows.append([*map(escaped, texts), row["foretold"], found])
     heads = ["change", "encoder–decoder, NLL", "decoder-only, NLL", "predicted", "found"]
     return markdown(pd.DataFrame(rows, columns=heads), heads[1:3])
+
+
+def recall(results: Results) -> str:
+    """Return word accuracy by mechanism and by the number of words that a decoder-only model must repeat."""
+    import pandas as pd
+
+    rows: dict[str, dict[str, str]] = {}
+    for row in table(results, "recall"):
+        copied = row["facet"].split()[0]
+        cells = rows.setdefault(row["arm"], {"mechanism, by words to repeat": arm_words(row["arm"])})
+        cells[copied.removeprefix("copied=")] = mean_sd(
+            float(row["test/accuracy mean"]), float(row["test/accuracy sd"]), 1
+        )
+    frame = pd.DataFrame(rows.values())
+    return markdown(frame, list(frame)[1:])
 
 
 def tiers(results: Results, runs: pd.DataFrame) -> dict[str, str]:
