@@ -7,6 +7,7 @@ import nbclient
 import nbformat
 import pandas as pd
 import pytest
+import yaml
 
 from study.folders import CHECKOUT as ROOT
 from study.sweep.spec import load
@@ -55,6 +56,21 @@ def test_every_question_comes_before_its_answer():
         for i in asked:
             last = cells[i].source.rsplit("**Question", 1)[1]
             assert "<details>" in last or cells[i + 1].cell_type == "code", path.stem
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_claim_of_a_table_is_there_in_words(path):
+    """A notebook that prints verdicts has the sentence of each claim, as the study states it."""
+    cells = nbformat.read(path, as_version=4).cells
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    numbers = set(re.findall(r"\d+", " ".join(re.findall(r"^claims\(([\d, ]+)\)$", code, re.MULTILINE))))
+    assert bool(numbers) == ("study.verdicts(" in code)
+    declared = yaml.safe_load((ROOT / "study/claims/claims.yaml").read_text(encoding="utf-8"))["claims"]
+    stated = [claim for claim in declared if re.sub(r"[a-z]$", "", str(claim["id"])) in numbers]
+    assert len(stated) >= len(numbers)
+    for claim in stated:
+        assert f"| {claim['id']} | {claim['statement']} |" in text
 
 
 def test_the_lines_of_the_class_count_its_seeds(tmp_path, monkeypatch, capsys):
