@@ -5,9 +5,12 @@ import re
 
 import nbclient
 import nbformat
+import pandas as pd
 import pytest
+import yaml
 
 from study.folders import CHECKOUT as ROOT
+from study.sweep.spec import load
 
 LAB = ROOT / "docs" / "lab"
 NOTEBOOKS = sorted(LAB.glob("*.ipynb"))
@@ -53,6 +56,47 @@ def test_every_question_comes_before_its_answer():
         for i in asked:
             last = cells[i].source.rsplit("**Question", 1)[1]
             assert "<details>" in last or cells[i + 1].cell_type == "code", path.stem
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_every_claim_of_a_table_is_there_in_words(path):
+    """A notebook that prints verdicts has the sentence of each claim, as the study states it."""
+    cells = nbformat.read(path, as_version=4).cells
+    code = "\n".join(cell.source for cell in cells if cell.cell_type == "code")
+    text = "\n".join(cell.source for cell in cells if cell.cell_type == "markdown")
+    numbers = set(re.findall(r"\d+", " ".join(re.findall(r"^claims\(([\d, ]+)\)$", code, re.MULTILINE))))
+    assert bool(numbers) == ("study.verdicts(" in code)
+    declared = yaml.safe_load((ROOT / "study/claims/claims.yaml").read_text(encoding="utf-8"))["claims"]
+    stated = [claim for claim in declared if re.sub(r"[a-z]$", "", str(claim["id"])) in numbers]
+    assert len(stated) >= len(numbers)
+    for claim in stated:
+        assert f"| {claim['id']} | {claim['statement']} |" in text
+
+
+def test_the_lines_of_the_class_count_its_seeds(tmp_path, monkeypatch, capsys):
+    """Three seeds by hand. At d = 16: 2, −1 and 5 points, 2.0 on average. At d = 512: 40, 41 and 42 points."""
+    scores = {(16, "rsqrt"): [40, 41, 45], (16, "none"): [38, 42, 40]}
+    scores |= {(512, "rsqrt"): [41, 42, 43], (512, "none"): [1, 1, 1]}
+    cells = [cell for cell in load(LAB / "class.yaml").runnable if cell.experiment.seed <= 3]
+    rows = [
+        {"arm": cell.label.partition(" ")[2], "seed": cell.experiment.seed, "score": scores[width, scale][seed - 1]}
+        for cell in cells
+        for width, scale, seed in [(*settings(cell), cell.experiment.seed)]
+    ]
+    folder = tmp_path / "all" / "report" / "class"
+    folder.mkdir(parents=True)
+    pd.DataFrame(rows).to_csv(folder / "figure.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    (lines,) = re.findall(r"```python\n(.*?)```", (LAB / "class.md").read_text(encoding="utf-8"), re.DOTALL)
+    exec(lines, {})
+    printed = capsys.readouterr().out
+    assert "d = 16: 1/√d − unscaled is 2.0 points on average,\n    and above 0 in 2 of 3 seeds" in printed
+    assert "d = 512: 1/√d − unscaled is 41.0 points on average,\n    and above 0 in 3 of 3 seeds" in printed
+
+
+def settings(cell):
+    """Return the key width and the scale of a cell of the class."""
+    return cell.overrides["model.attention.key_width"], cell.overrides["model.attention.scale"]
 
 
 def test_the_folder_is_small():
