@@ -196,7 +196,7 @@ class Content:
             comparison = compared(spec, self.runs).table
             markdown, csv_text = comparison.markdown(), comparison.csv()
         comment = re.match(r"(#.*\n)*", files.read_text(spec.path))
-        introduction = re.sub(r"^(# (tags|metric):.*\n|# ?)", "", comment[0] if comment else "", flags=re.MULTILINE)
+        introduction = re.sub(r"^(# (tags:.*|metric:.*|blind)\n|# ?)", "", comment[0] if comment else "", flags=re.MULTILINE)
         return {
             "name": spec.name,
             "about": spec.description,
