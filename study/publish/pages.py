@@ -299,7 +299,7 @@ def recall(results: Results) -> str:
             float(row["test/accuracy mean"]), float(row["test/accuracy sd"]), 1
         )
     frame = pd.DataFrame(rows.values())
-    return markdown(frame, list(frame)[1:])
+    return markdown(frame, list(map(str, frame))[1:])
 
 
 def tiers(results: Results, runs: pd.DataFrame) -> dict[str, str]:

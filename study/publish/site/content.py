@@ -196,7 +196,8 @@ class Content:
             comparison = compared(spec, self.runs).table
             markdown, csv_text = comparison.markdown(), comparison.csv()
         comment = re.match(r"(#.*\n)*", files.read_text(spec.path))
-        introduction = re.sub(r"^(# (tags:.*|metric:.*|blind)\n|# ?)", "", comment[0] if comment else "", flags=re.MULTILINE)
+        text = comment[0] if comment else ""
+        introduction = re.sub(r"^(# (tags:.*|metric:.*|blind)\n|# ?)", "", text, flags=re.MULTILINE)
         return {
             "name": spec.name,
             "about": spec.description,
