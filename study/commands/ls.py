@@ -70,8 +70,8 @@ def main(argv: Sequence[str]) -> int:
         if len(set(short.values())) == len(short):  # of one split
             part = part.rename(columns=short)
     if "started_utc" in part:
-        part = part.assign(started_utc=part["started_utc"].str[: len("2026-11-28")])
-        part = part.rename(columns={"started_utc": "started"})  # long ids leave 80 columns no room
+        days = part["started_utc"].str.slice(len("2026-"), len("2026-11-28"))  # long ids leave 80 columns no room
+        part = part.assign(started_utc=days).rename(columns={"started_utc": "day"})
     rows = part.to_dict("records")
     say(*table_lines(rows) if rows else [f"no {args.what}"])
     if len(rows) < len(table):

@@ -181,10 +181,20 @@ class QuestionAnswer(NamedTuple):
     by: str
 
 
+NUMBER = re.compile(r"{([\w-]+)}")
+"""A number of `docs/numbers.yaml` in the text of a finding."""
+
+
 def answerable(results: Results) -> bool:
     """Return True if the tables are there from which findings and answers are made."""
-    names = ("gains", "scales", "contrasts", "summary", "agreement-asymptotes-bleu")
-    return ANSWERS.is_file() and all((results.root / "tables" / f"{name}.csv").is_file() for name in names)
+    if not ANSWERS.is_file():
+        return False
+    tree = read_yaml(ANSWERS)
+    keys = [row["number"].split()[0] for row in tree["answers"]]
+    for entry in tree["findings"]:
+        keys += NUMBER.findall(entry["text"])
+    names = {"summary", *(entries()[key]["table"] for key in keys)}
+    return all((results.root / "tables" / f"{name}.csv").is_file() for name in names)
 
 
 def findings(results: Results) -> list[Finding]:
@@ -196,8 +206,7 @@ def findings(results: Results) -> list[Finding]:
     texts = []
     for entry in read_yaml(ANSWERS)["findings"]:
         near = f"{entry['title']} {entry['text']}"
-        keys = re.findall(r"{([\w-]+)}", entry["text"])
-        values = {key: value(results, key, near, ANSWERS.name) for key in keys}
+        values = {key: value(results, key, near, ANSWERS.name) for key in NUMBER.findall(entry["text"])}
         texts.append(Finding(entry["title"], entry["text"].format(**values), entry["more"]))
     return texts
 

@@ -20,7 +20,7 @@ from study.store.rows import arm_of
 RESULTS = ROOT / "results"
 EVIL = '<img src=x onerror="window.hacked=1"></script><script>window.hacked=1</script>{{ 7*7 }}\''
 SOURCE, TARGET = ["ein", "Wort", EVIL], ["a", "word", "</s>"]
-ROUTES = ("", "claims", "claim/4a", "sweeps", "sweep/scaling", "runs", "sentences", "guide")
+ROUTES = ("", "claims", "claim/4a", "sweeps", "sweep/scaling", "table/scales", "runs", "sentences", "guide")
 INACCESSIBLE = """() => {
   const names = one => [one.textContent, one.getAttribute('aria-label'), one.title, one.alt,
     one.closest('label')?.textContent];

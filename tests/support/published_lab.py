@@ -208,7 +208,15 @@ def part_of_results(top, *sweeps):
     shutil.copytree(ours.root / "figures", root / "figures", ignore=shutil.ignore_patterns("*.csv"))
     for folder in (root / "tables", top / "sweeps"):
         folder.mkdir()
-    for name in (*sweeps, "summary", "contrasts", "gains", "scales", "agreement-asymptotes-bleu"):
+    for name in (
+        *sweeps,
+        "summary",
+        "contrasts",
+        "gains",
+        "scales",
+        "agreement-asymptotes-bleu",
+        "scale_rates_multi30k",
+    ):
         for path in (ours.root / "tables").glob(f"{name}.*"):
             shutil.copy(path, root / "tables")
     for name in sweeps:

@@ -207,6 +207,11 @@ class Content:
             "arms": _arms(spec),
         }
 
+    def pooled(self, name: str) -> dict[str, str]:
+        """Return the content of the page of a published table that is of no single sweep."""
+        title, _, rest = self._table(f"{name}.md").partition("\n")
+        return {"title": title.strip("*"), "table": html(rest)}
+
     def _table(self, name: str) -> str:
         """Return the text of a published table."""
         return files.read_text(self.folder / "tables" / name, below=self.folder)
@@ -268,7 +273,9 @@ def pages(content: Content) -> Iterator[tuple[str, bytes]]:
     }
     results = Results(content.folder)
     if content.published and answerable(results):
-        first_page["findings"] = [finding._asdict() for finding in findings(results)]
+        for finding in findings(results):
+            first_page["findings"].append(finding._asdict())
+            yield _chunk(f"table/{finding.more['table']}", content.pooled(finding.more["table"]))
         first_page["answers"] = [answer._asdict() for answer in answers(results)]
     picture = content.folder / HERO
     if content.published and picture.is_file():
@@ -377,11 +384,12 @@ def _numbers(row: dict[str, str]) -> dict[str, Any]:
 
 
 def _judged(text: str) -> Rows:
-    """Return the rows of a table of claims: their numbers, and what is printed of them."""
+    """Return the rows of a table of claims: their numbers, what is printed of them, and the arms of their runs."""
     rows = []
     for row in _rows(text):
         cells = evidence(row)
-        rows.append(_numbers(row) | {key: cells[key] for key in PRINTED})
+        arms = dict.fromkeys(map(arm_of, row.get("runs", "").split()))
+        rows.append(_numbers(row) | {key: cells[key] for key in PRINTED} | {"arms": list(arms)})
     return rows
 
 

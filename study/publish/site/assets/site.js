@@ -233,7 +233,7 @@ const site = (() => {
     const door = (kind, text, why) => e("li", {}, e("a", { href: at(kind) }, text), `: ${why}`);
     page("", e("h1", {}, main.published ? "Which parts of attention does a translation model need?" : "Runs of one folder"),
       e("p", { class: "lead" }, main.published ? "We change one part at a time in small recurrent and transformer models, train each change on several seeds, and compare." : "What has run, what it found, and what is still to come."),
-      main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, e("strong", {}, one.title), ` ${one.text} `, e("a", { href: `#/${one.more.page}` }, one.more.words)))) : null,
+      main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, e("strong", {}, one.title), ` ${one.text} `, e("a", { href: at("table", one.more.table) }, one.more.words)))) : null,
       main.answers.length ? [e("h2", {}, "Eight answers"), e("div", { class: "cards" }, main.answers.map(card)),
         e("p", { class: "note" }, "Dot and line: a difference of NLL, a loss in nats per sentence, and its 95% interval; the stroke is zero. Text: generated German→English, or Multi30k.")] : null,
       main.hero ? [e("h2", {}, "1/√d"), e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" })] : null,
@@ -274,8 +274,12 @@ const site = (() => {
       main.claims.filter((claim) => claim.sweeps.includes(one.name)).flatMap((claim) => [link("claim", claim.id, claim.id), " "])]), (i) => i === 2 || i === 3)] : null);
   const sweeps = async () => { const main = await load("site"); const table = sweepTable(main, await load("runs")); page("Sweeps", e("h1", {}, "Sweeps"), ...(table ? table.slice(1) : [e("p", {}, "No sweep declares these runs.")])); };
 
+  const MANY = 6;
+  const armLinks = (arms, all) => (arms.length && arms.length <= MANY ? e("small", {}, "runs: ", arms.map((arm, i) => [i ? "; " : "", link("arm", arm, all.name(arm))])) : null);
+  const pooled = async (name) => { const one = await load(`table/${name}`); return one ? page(one.title, e("h1", {}, one.title), prose(one.table)) : nothing(`table ${name}`); };
+
   const claim = async (id) => {
-    const main = await load("site"), place = main.claims.findIndex((one) => one.id === id);
+    const main = await load("site"), all = await load("runs"), place = main.claims.findIndex((one) => one.id === id);
     if (place < 0) return nothing(`claim ${id}`);
     const rows = (await load("claims")).contrasts.filter((row) => row.id === id), one = main.claims[place];
     const questions = rows.filter((row) => row.decides === "True"), made = questions.filter((row) => row.verdict !== "not yet run"), open = questions.filter((row) => !made.includes(row));
@@ -288,7 +292,7 @@ const site = (() => {
       one.published ? e("p", {}, `Published effect: ${one.published}.`) : null,
       made.length ? [e("h2", {}, "What the runs say"), e("p", {}, HOW), e("div", { class: "forestplot" }, forestHead(), made.map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, [voted(row), e("small", {}, row.no_vote ? `${row.finding}; ${row.no_vote}` : row.finding), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null])))] : null,
       open.length ? [e("h2", {}, "Not yet run"), e("ul", { class: "plain" }, open.map((row) => e("li", {}, asked(row))))] : null,
-      contrasts.length ? [e("h2", {}, "Every contrast"), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "turns at", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.measure)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
+      contrasts.length ? [e("h2", {}, "Every contrast"), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "turns at", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.measure), armLinks(row.arms, all)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
         row.estimate, row.interval, row.inner, String(row.margin ?? "–"), String(row.turns ?? "–"), row.holm === undefined ? "–" : String(row.holm), row.n ?? ""]), (i) => i > 2)] : null,
       e("p", { class: "note" }, e("a", { href: at("guide") }, "How to read verdicts, columns and marks")),
       one.sweeps.length ? [e("h2", {}, "The sweeps behind it"), e("ul", { class: "plain" }, one.sweeps.map((name) => e("li", {}, link("sweep", name, name), ": ", main.sweeps.find((other) => other.name === name)?.about || "")))] : null,
@@ -617,7 +621,7 @@ const site = (() => {
   const guide = async () => { const tree = await load("guide"); page("How to read the numbers", e("div", { class: "reading" }, prose(tree || ""))); };
   const nothing = (what) => page("Not found", e("h1", {}, "Not found"), e("p", {}, `This site has no ${what}. `, e("a", { href: "#/" }, "First page")));
 
-  const VIEWS = { "": home, claims, claim, sweeps, sweep, arm, run, runs, sentences, guide };
+  const VIEWS = { "": home, claims, claim, sweeps, sweep, arm, run, runs, sentences, guide, table: pooled };
   const whole = (part) => { try { return decodeURIComponent(part); } catch { return part; } };
   const draw = async () => {
     if (location.hash && !location.hash.startsWith("#/")) return;
