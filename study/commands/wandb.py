@@ -41,8 +41,7 @@ def main(argv: Sequence[str]) -> int:
     parser = Parser(prog="study wandb", description=__doc__)
     add = parser.add_argument
     add("what", choices=("push",), metavar="push", help="send runs to W&B from their records")
-    help_ = f"a folder of runs, results (the published runs), or {RUN}"
-    add("folder", type=Path, metavar="FOLDER|RUN", help=help_)
+    add("folder", type=Path, metavar="FOLDER|RUN", help=f"a folder of runs, results (the published runs), or {RUN}")
     add("--sweep", type=Path, metavar="SWEEP", help="only the runs of this sweep: its file, or its name")
     args = parser.parse_args(argv)
     from study.engine.places import places
