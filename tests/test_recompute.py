@@ -58,6 +58,7 @@ WRONG = [
 """Table, first row with these values, and numbers that are put there."""
 
 
+@pytest.mark.slow
 def test_every_wrong_number_is_found(records, tmp_path):
     left = shutil.ignore_patterns("*.md", "agreement-[!t]*", "agreement-today*")  # no number is changed in these
     shutil.copytree(recompute.TABLES, tmp_path, dirs_exist_ok=True, ignore=left)

@@ -144,6 +144,7 @@ assert main(["ls", "runs", "--query", "seed == 1 and " * 700 + "seed == 1"]) == 
 """
 
 
+@pytest.mark.slow
 def test_an_attack_in_a_condition_runs_nothing_and_ends_at_once(tmp_path):
     """Code, files, numbers without end, nesting, and regular expressions that other engines try for years."""
     output_of(sys.executable, "-P", "-c", ATTACKS, cwd=tmp_path, STUDY_RUNS=str(tmp_path))
