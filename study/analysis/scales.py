@@ -47,7 +47,7 @@ LOSSES = ("nll_0", "nll_1", "nll_2")
 """Arms of 1/√d; exponents of d in the share of the rate with which their maps learn; columns of their losses."""
 SETTING = ("family", "width", "heads", "d", "steps", "warmup")
 """Columns that arms have in common that are compared over learning rates."""
-NUMBERS = (*SETTING, "arm", "learning_rate", "chosen", "n", "exact", "nll", "valid", "runs")
+NUMBERS = (*SETTING, "arm", "learning_rate", "chosen", "n", "exact", "exact_sd", "nll", "nll_sd", "valid", "runs")
 """Columns of the CSV."""
 RATE = 1e-2
 """Learning rate at which the shares are compared, that of the recipe."""
@@ -57,8 +57,8 @@ NLL, EXACT, VALID = Measure("test/nll/without pronouns"), Measure("test/exact"),
 def points(runs: Runs) -> pd.DataFrame:
     """Return one row for each arm at each learning rate, a setting after the other; those without runs are left out.
 
-    Columns: `NUMBERS` (means over seeds; chosen: of several rates it has the least NLL on validation), the standard
-    deviations exact_sd and nll_sd, and best: chosen, or the only rate.
+    Columns: `NUMBERS` (means and standard deviations over seeds; chosen: of several rates it has the least NLL on
+    validation), and best: chosen, or the only rate.
     """
     import pandas as pd
 
@@ -71,7 +71,7 @@ def points(runs: Runs) -> pd.DataFrame:
                 row = _setting(arm) | {"n": len(nll.values), "valid": valid.mean, "runs": " ".join(nll.runs)}
                 row |= {"exact": exact.mean, "exact_sd": exact.sd, "nll": nll.mean, "nll_sd": nll.sd}
                 rows.append(row)
-    frame = pd.DataFrame(rows, columns=[*NUMBERS, "exact_sd", "nll_sd"])
+    frame = pd.DataFrame(rows, columns=NUMBERS)
     settings = frame.groupby(list(SETTING), sort=False)
     curves = frame.groupby([*SETTING, "arm"], sort=False)
     frame["best"] = frame.index.isin(curves["valid"].idxmin())

@@ -169,18 +169,21 @@ class Finding(NamedTuple):
 
 
 class QuestionAnswer(NamedTuple):
-    """A question, its answer, the number behind it, and the claim that asks it with its verdict."""
+    """A question, its answer, the number behind it with corpus and family, and the claim with its verdict."""
 
     question: str
     answer: str
     unit: str
     number: str
+    setting: str
     ends: tuple[float, float, float]
     claim: str
     verdict: str
     by: str
 
 
+NO_BREAK = "\N{NO-BREAK SPACE}"
+"""Keeps an interval on one line."""
 NUMBER = re.compile(r"{([\w-]+)}")
 """A number of `docs/numbers.yaml` in the text of a finding."""
 
@@ -227,6 +230,7 @@ def answers(results: Results) -> list[QuestionAnswer]:
                 answer=entry["answer"],
                 unit=entry["unit"],
                 number=value(results, entry["number"], entry["answer"], ANSWERS.name),
+                setting=f"{values['corpus']}, {values['family']}",
                 ends=ends,
                 claim=entry["claim"],
                 verdict=value(results, f"word {entry['claim']}"),
@@ -254,10 +258,12 @@ def findings_list(results: Results) -> str:
 
 def answers_table(results: Results) -> str:
     """Return the answers as a table of Markdown."""
-    lines = ["| question | answer | number | claim |", "| --- | --- | --- | --- |"]
+    lines = ["| question | answer | number |", "| --- | --- | --- |"]
     for row in answers(results):
-        claim = f"[{row.claim}: {row.verdict}](docs/verdicts.md#claim-{row.claim})"
-        lines.append(f"| {row.question} | **{row.answer}** | {row.unit}<br>{row.number} | {row.by}<br>{claim} |")
+        claim = f"[claim {row.claim} {row.verdict}](docs/verdicts.md#claim-{row.claim})"
+        interval = row.number.replace(", ", f",{NO_BREAK}")
+        number = f"{row.unit}<br>**{interval}**<br>{row.setting}"
+        lines.append(f"| {row.question}<br>*{row.by}* | **{row.answer}**<br>{claim} | {number} |")
     return "\n".join(lines)
 
 
@@ -270,16 +276,15 @@ def quickstart(results: Results) -> str:
         cells = sweep_cells(row, "test/exact")
         texts = {
             "arm": cells["arm"],
-            "runs": row["n"],
-            "BLEU": cells["test/bleu"],
             "exact match, %": cells["test/exact"],
-            "difference": cells["difference"] if row["difference"] else "",
+            "difference from first": cells["difference"] if row["difference"] else "",
         }
         facets.setdefault(arm_words(row["facet"]), []).append(texts)
     first, second = facets
+    runs = " or ".join(sorted({row["n"] for row in table(results, "quickstart")}))
     tables = {facet: markdown(pd.DataFrame(rows), list(rows[0])[1:]) for facet, rows in facets.items()}
     folded = f"<details><summary>{second}</summary>\n\n{tables[second]}\n\n</details>"
-    return f"*{first}*\n\n{tables[first]}\n\n{folded}"
+    return f"*{first}, {runs} runs per arm*\n\n{tables[first]}\n\n{folded}"
 
 
 def carried(results: Results) -> str:
