@@ -25,47 +25,50 @@ FACTS = (
 """Columns of `Store.runs` in which runs are compared."""
 
 
-def table(
-    stores: Sequence[Store], fields: Sequence[str] | None = None, metrics: Iterable[str] = METRICS
-) -> pd.DataFrame:
-    """Return one row for each run: one's own, the newest first, then the published ones. No run is listed twice.
-
-    Columns are those of `Store.runs` (id, status, times, fields of the configuration by dotted name), `sweeps` as text
-    with blanks between, `folder`, `model` (True if the trained model is there), and each score of a whole split by the
-    name `split/metric`. Records that cannot be read are left out.
-
-    Args:
-        stores: the folders.
-        fields: columns of `rows.RUN` to read of published runs beside id, started_utc and sweeps (default: all).
-        metrics: scores to read.
+def table(stores: Sequence[Store]) -> pd.DataFrame:
+    """Return `listed` with all columns; the scores stand last.
 
     Raises:
         InputError: a published table cannot be read.
     """
     import pandas as pd
-    import pyarrow.compute as pc
 
-    parts: list[pd.DataFrame] = []
+    runs = pd.DataFrame(listed(stores))
+    if runs.empty:
+        return pd.DataFrame(columns=["id", "status"])
+    names = list(map(str, runs))
+    scores = sorted(name for name in names if "/" in name)
+    return runs[[name for name in names if "/" not in name] + scores]
+
+
+def listed(
+    stores: Sequence[Store], fields: Sequence[str] = rows.RUN, metrics: Iterable[str] = METRICS
+) -> list[dict[str, Any]]:
+    """Return a row for each run: one's own, the newest first, then the published ones. No run is listed twice.
+
+    A row has the columns of `Store.runs` (id, status, times, fields of the configuration by dotted name), `sweeps` as
+    text with blanks between, `folder`, `model` (True if the trained model is there), and each score of a whole split by
+    the name `split/metric`. Records that cannot be read are left out.
+
+    Args:
+        stores: the folders.
+        fields: columns of `rows.RUN` to read of published runs beside id and started_utc.
+        metrics: scores to read.
+
+    Raises:
+        InputError: a published table cannot be read.
+    """
+    by_id: dict[str, dict[str, Any]] = {}
     for store in stores:
-        few = store.published and fields and ("id", "started_utc", *fields)
-        runs = store.run_facts(few) if few else store.runs
-        if runs.empty:
-            continue
-        whole_split = pc.field("subset").is_null() & pc.field("metric").cast("string").isin(list(metrics))
-        scores = store.score_table.filter(whole_split).select(["id", "split", "metric", "value"]).to_pandas()
-        scores["metric"] = scores["split"].astype(str) + "/" + scores["metric"].astype(str)
-        scores = scores.drop_duplicates(["id", "metric"]).pivot(index="id", columns="metric", values="value")
+        runs = store.run_rows(list(dict.fromkeys(("id", "started_utc", *fields))))
+        values = store.whole_scores(metrics)
         models = {path.name.partition(".pt")[0] for path in (store.folder / MODELS).glob("*.pt*")}
-        has_model = runs["id"].isin(models) if store.published else runs["id"].map(store.has_model)
-        runs = runs.assign(
-            sweeps=runs["sweeps"].map(" ".join),
-            folder=str(store.folder),
-            started_utc=runs.get("started_utc", ""),
-            model=has_model,
-        )
-        parts.append(runs.join(scores, on="id").sort_values(["started_utc", "id"], ascending=False))
-    whole = pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["id", "status"])
-    return whole.drop_duplicates("id", ignore_index=True)
+        for row in sorted(runs, key=lambda row: (row.get("started_utc") or "", row["id"]), reverse=True):
+            identity = row["id"]
+            row |= {"sweeps": " ".join(row["sweeps"]), "folder": str(store.folder)}
+            row["model"] = identity in models if store.published else store.has_model(identity)
+            by_id.setdefault(identity, row | values.get(identity, {}))
+    return list(by_id.values())
 
 
 def short_names(runs: pd.DataFrame) -> dict[str, str]:

@@ -21,17 +21,15 @@ from __future__ import annotations
 
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 from study.commands.options import Parser, folder, runs_folder, say, table_lines
 from study.errors import InputError
 from study.folders import sweeps_folder
 from study.store.find import stores
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+Rows = Sequence[Mapping[Any, Any]]
 SCORES = ("exact", "bleu")
 MOST = 40
 """Runs that the text has."""
@@ -52,48 +50,60 @@ def main(argv: Sequence[str]) -> int:
     parser.share("--csv", "--runs")
     args = parser.parse_args(argv)
     if args.what == "runs":
-        table, columns = _runs(args)
+        table, names, columns = _runs(args)
     elif args.query or args.runs:
         raise InputError(f"--query, --runs: expected with `study ls runs`, got {args.what}. Remove them.")
     else:
+        table = list(LISTERS[args.what]())
+        names = list(table[0])
+        columns = list(FIELDS if args.what == "fields" else names)
+    if args.csv:
         import pandas as pd
 
-        table = pd.DataFrame(LISTERS[args.what]())
-        columns = list(FIELDS if args.what == "fields" else map(str, table))
-    if args.csv:
-        print(table.to_csv(index=False, lineterminator="\n"), end="")
+        print(pd.DataFrame(table, columns=names).to_csv(index=False, lineterminator="\n"), end="")
         return 0
-    part = table[columns].head(MOST if args.what == "runs" else len(table))
-    if args.what == "runs":
-        part = part.rename(columns=lambda name: name.rpartition(".")[2])  # as a condition has it
-        short = {name: name.rpartition("/")[2] for name in columns if name.rpartition("/")[2] in SCORES}
-        if len(set(short.values())) == len(short):  # of one split
-            part = part.rename(columns=short)
-    if "started_utc" in part:
-        days = part["started_utc"].str.slice(len("2026-"), len("2026-11-28"))  # long ids leave 80 columns no room
-        part = part.assign(started_utc=days).rename(columns={"started_utc": "day"})
-    rows = part.to_dict("records")
-    say(*table_lines(rows) if rows else [f"no {args.what}"])
-    if len(rows) < len(table):
-        say(f"and {len(table) - len(rows)} more of {len(table)}; choose with --query, or print all with --csv")
+    shown = table[: MOST if args.what == "runs" else len(table)]
+    heads = _heads(columns) if args.what == "runs" else dict(zip(columns, columns, strict=True))
+    lines = [{head: row.get(name) for name, head in heads.items()} for row in shown]
+    for line in lines:
+        if "day" in line:  # long ids leave 80 columns no room for more
+            line["day"] = (line["day"] or "")[len("2026-") : len("2026-11-28")]
+    say(*table_lines(lines) if lines else [f"no {args.what}"])
+    if len(lines) < len(table):
+        say(f"and {len(table) - len(lines)} more of {len(table)}; choose with --query, or print all with --csv")
     return 0
 
 
-def _runs(args: Namespace) -> tuple[pd.DataFrame, list[str]]:
-    """Return the runs, and the columns that a terminal shows. Without a question, few columns are read."""
+def _heads(columns: Sequence[str]) -> dict[str, str]:
+    """Return the heads of columns of runs: fields as a condition has them, scores of one split without it."""
+    short = {name: name.rpartition("/")[2] for name in columns if name.rpartition("/")[2] in SCORES}
+    if len(set(short.values())) < len(short):  # of several splits
+        short = {}
+    heads = {name: name.rpartition(".")[2] for name in columns}
+    return heads | short | {name: "day" for name in columns if name == "started_utc"}
+
+
+def _runs(args: Namespace) -> tuple[Rows, list[str], list[str]]:
+    """Return the runs, their columns, and those that a terminal shows. Without a question, few columns are read."""
     from study.analysis import ledger
 
     runs = runs_folder(args.runs) if args.runs is None else folder(args.runs, "--runs")
-    few = not (args.query or args.csv)
-    table = ledger.table(stores(runs), *((["status"], SCORES) if few else ()))
     queried: list[str] = []
-    if args.query:
-        table, queried = ledger.query(table, args.query)
-    present = map(str, table.head(MOST).dropna(axis=1, how="all"))
+    table: Rows
+    if args.query or args.csv:
+        frame = ledger.table(stores(runs))
+        if args.query:
+            frame, queried = ledger.query(frame, args.query)
+        table, names = frame.to_dict("records"), list(map(str, frame))
+        present = list(map(str, frame.head(MOST).dropna(axis=1, how="all")))
+    else:
+        table = ledger.listed(stores(runs), ["status"], SCORES)
+        names = list(dict.fromkeys(name for row in table for name in row))
+        present = [name for name in names if any(row.get(name) is not None for row in table[:MOST])]
     tests = sorted(name for name in present if name.startswith("test") and name.split("/")[1] in SCORES)
     began = [] if queried else ["started_utc"]  # a terminal has no room for both
     usual = ["id", "status", *began, *tests[: len(SCORES)], *queried]
-    return table, [name for name in dict.fromkeys(usual) if name in table]
+    return table, names, [name for name in dict.fromkeys(usual) if name in names]
 
 
 def _sweeps() -> Iterator[dict[str, Any]]:

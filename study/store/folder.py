@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -248,31 +248,33 @@ class Store:
         """
         import pandas as pd
 
-        if not self.published:
-            return pd.DataFrame([{**rows.run_row(tree), "sweeps": [], "labels": []} for tree in self._trees()])
-        facts = self.run_facts(rows.RUN)
-        config = pd.DataFrame(list(map(json.loads, facts.pop("config"))))
-        sections = {str(name).rpartition(".")[0] for name in config}  # a section that a run lacks is null there
-        config = config.drop(columns=(sections | {*facts}) & {*config})
-        return pd.concat([facts, config], axis=1)
+        return pd.DataFrame(self.run_rows())
 
-    def run_facts(self, columns: Sequence[str]) -> pd.DataFrame:
-        """Return columns of the table of published runs (`rows.RUN`), with `sweeps` and `labels`, by arm and seed.
+    def run_rows(self, columns: Sequence[str] = rows.RUN) -> list[dict[str, Any]]:
+        """Return the rows of `runs`, without pandas, whose import takes longer than this.
+
+        Args:
+            columns: columns of the table of published runs to read; the fields of a run are in `config`.
 
         Raises:
             InputError: a table cannot be read.
         """
-        import pandas as pd
-
+        if not self.published:
+            return [{**rows.run_row(tree), "sweeps": [], "labels": []} for tree in self._trees()]
         arms: dict[str, dict[str, str]] = {}
         for row in self.table(ARMS, repeated=()).to_pylist() if self.parts(ARMS) else ():
             arms.setdefault(row["id"], {})[row["sweep"]] = row["label"]
         table: list[dict[str, Any]] = self.table(RUNS, list(columns), repeated=()).to_pylist()
-        for row in table:
+        table.sort(key=lambda row: rows.order(row["id"]))
+        configs = [json.loads(row.pop("config", "{}")) for row in table]
+        sections = {
+            name.rpartition(".")[0] for name in set().union(*configs)
+        }  # a section that a run lacks is null there
+        for row, config in zip(table, configs, strict=True):
             labels = dict(sorted(arms.get(row["id"], {}).items()))
             row |= {"sweeps": [*labels], "labels": [*labels.values()]}
-        table.sort(key=lambda row: rows.order(row["id"]))
-        return pd.DataFrame(table)
+            row |= {name: value for name, value in config.items() if name not in sections and name not in row}
+        return table
 
     @cached_property
     def score_table(self) -> pa.Table:
@@ -293,6 +295,23 @@ class Store:
         """One row a score: id, split, metric, subset (null: the whole split), value and n."""
         read: pd.DataFrame = self.score_table.to_pandas()
         return read
+
+    def whole_scores(self, metrics: Iterable[str]) -> dict[str, dict[str, float]]:
+        """Return id ↦ `split/metric` ↦ value on the whole split, of the metrics that are named. Does without pandas."""
+        import pyarrow.compute as pc
+
+        if self.published:
+            table = self.score_table
+            named = pc.match_substring_regex(table["metric"].cast("string"), f"^({'|'.join(metrics)})$")
+            scores = table.filter(pc.and_(pc.is_null(table["subset"]), named)).to_pylist()
+        else:
+            wanted = {*metrics}
+            scores = [row for tree in self._trees() for row in rows.score_rows(tree) if row["metric"] in wanted]
+        values: dict[str, dict[str, float]] = {}
+        for row in scores:
+            if row["subset"] is None:
+                values.setdefault(row["id"], {}).setdefault(f"{row['split']}/{row['metric']}", row["value"])
+        return values
 
     def score_rows(self, identity: str) -> list[dict[str, Any]]:
         """Return the scores of a run, those that were added after its record too."""
