@@ -1,6 +1,6 @@
 """A random audit of the published runs, drawn by a text that nobody chooses freely: `audit.py COMMIT`.
 
-The translations of a twentieth of the runs are scored again, and one short run is trained again. Another commit draws
+The translations of a fortieth of the runs are scored again, and one short run is trained again. Another commit draws
 other runs. A run that is equal bit for bit passes. Processors with other instructions round sums differently, and a
 trained model amplifies it. So a run that does not name the instructions of this processor may differ after the first
 update, as far as seeds differ, and nowhere else.
@@ -19,7 +19,7 @@ from study.publish.verify import drawn, verify
 from study.store.folder import Store
 from study.store.manifest import Results
 
-PART = 20
+PART = 40
 LONGEST = 40.0
 """Seconds that the retrained run took."""
 FLOORS = dict.fromkeys(("bleu", "chrf", "exact", "prefix", "accuracy", "contrast"), 3.0) | {"nll": 0.2, "aer": 0.03}
