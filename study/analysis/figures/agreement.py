@@ -84,8 +84,10 @@ def draw(table: pd.DataFrame) -> Figure:
     arms = {str(name): rows for name, rows in table[table["arm"] != ""].groupby("pair", sort=False)}
     frames = {name: frame for name, rows in arms.items() if (frame := _frame(rows))}
     figure = style.NotebookFigure(figsize=(style.PAGE, HEIGHT * len(arms) + 0.75))
-    rows_of_panels = [[name, name + FRAMED if name in frames else name] for name in arms]
-    grid = figure.subplot_mosaic(rows_of_panels, width_ratios=WIDTHS)
+    grid = figure.subplot_mosaic(
+        [[name, name + FRAMED if name in frames else name] for name in arms],
+        width_ratios=WIDTHS,
+    )
     names = {}
     for name, rows in arms.items():
         axes, first = grid[name], rows.iloc[0]
