@@ -105,7 +105,9 @@ def test_a_figure_names_arms_as_the_tables_of_its_sweeps_do(name):
     assert name not in PAIRS or len(names) > 3
     tables = [RESULTS / "tables" / f"{sweep}.md" for sweep in figure.sweeps]
     pages = [path.read_text(encoding="utf-8") for path in tables if path.exists()]
-    cells = [cell.replace("\\", "").strip() for page in pages for line in page.splitlines() for cell in line.split("|")]
+    cells = [
+        cell.replace("\\", "").strip(" *") for page in pages for line in page.splitlines() for cell in line.split("|")
+    ]
     arms = [{*cell.split(", ")} for cell in cells]
     words -= {"recurrent", "transformer", "decoder-only", "both gain ", "opposite"}
     assert [word for word in words if not any({*word.split(", ")} <= arm for arm in arms)] == []
