@@ -71,14 +71,14 @@ def draw(table: pd.DataFrame, narrow: bool = False) -> Figure:
         rows, widths, size = 1 + bool(len(maps)), families, (PHONE, 4.8)
     else:
         rows, widths, size = 1, [*families, *([1.0] * len(maps))], (style.PAGE, 2.5)
+    line, small = (WRAPPED, LETTERS) if narrow else (99, style.SMALL)
     figure, grid = style.subplots(rows, len(widths), size, squeeze=False, width_ratios=widths)
     for i, (axes, family) in enumerate(zip(grid.flat, SPOTS, strict=False)):
         _lines(axes, table[table["column"] == family], family)
         axes.set_title(f"{family}, one head", loc="left", fontsize=LETTERS)
-        across, up = "d, terms of the dot product", "" if i else "sentences translated exactly, %"
-        axes.set_xlabel(textwrap.fill(across, WRAPPED) if narrow else across)
-        axes.set_ylabel(textwrap.fill(up, WRAPPED) if narrow else up)
-        axes.tick_params(labelsize=LETTERS if narrow else style.SMALL, labelleft=i == 0)
+        axes.set_xlabel(textwrap.fill("d, terms of the dot product", line))
+        axes.set_ylabel("" if i else textwrap.fill("sentences translated exactly, %", line))
+        axes.tick_params(labelsize=small, labelleft=i == 0)
     for i, (axes, (_, row)) in enumerate(zip(grid.flat[len(SPOTS) :], maps.iterrows(), strict=True)):
         attention = json.loads(row["content"]) | {"gold": []}
         attention_map.draw(axes, attention)
@@ -89,7 +89,7 @@ def draw(table: pd.DataFrame, narrow: bool = False) -> Figure:
             color=LINES.get(row["line"].replace("with ", ""), LINES[WITHOUT]),
         )
         axes.set_xticks(axes.get_xticks(), attention["source"], rotation=90, ha="center", rotation_mode="default")
-        axes.tick_params(labelsize=LETTERS if narrow else style.SMALL, labelleft=i == 0)
+        axes.tick_params(labelsize=small, labelleft=i == 0)
     return figure
 
 

@@ -7,8 +7,7 @@ places are read from the labels of arms. A run without a score is a row, too, an
 from __future__ import annotations
 
 import math
-import textwrap
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,8 +40,6 @@ BUCKETS = {
 RANDOM = "order=random"
 FIFTH, MOST = 20, 60
 """Percentages of heads: what claim 14 asks about, and how far the curves are drawn."""
-WRAPPED = 23
-"""Letters of a line of a name."""
 SITES = ("all", *metrics.SITES)
 """In the order of reading."""
 
@@ -61,7 +58,7 @@ def scale_points(runs: Runs, *specs: Spec) -> pd.DataFrame:
             if spec.name == "scale_parts" or (alone and whole):
                 line = _line(run, "scale", "logit_init", "map_rate")
                 place = {"column": e.model.family, "line": line, "x": site.key_width}
-                points.setdefault(run["id"], _point(run, "test/exact", **place, **_recipe(e)))
+                points.setdefault(run["id"], _point(run, "test/exact", **place, recipe=_recipe(e)))
     return _with_means(list(points.values()))
 
 
@@ -78,39 +75,23 @@ def scale(table: pd.DataFrame) -> Figure:
     for axes in figure.axes:
         axes.set_xscale("log", base=2)
         axes.set_xticks(sorted(set(table["x"])), [tick(d) for d in sorted(set(table["x"]))])
-    _name_lines(figure, panes, {*table["line"]} - {*halves})
+    names = {}
+    for axes, panel in zip(figure.axes, panes.values(), strict=True):
+        whole = panel[~panel["line"].isin(halves)].dropna(subset="mean").sort_values("x")
+        ends = whole.drop_duplicates("line", keep="last").set_index("line")[["x", "mean"]]
+        names[axes] = [(arm_words(str(line)), place.to_numpy(dtype=float)) for line, place in ends.iterrows()]
+    naming.name(figure, names)
     return figure
 
 
-def _recipe(e: Experiment) -> Point:
-    """Return what a figure says about the training of its runs."""
-    return {"data": e.data.name, "rate": e.training.learning_rate, "updates": e.training.steps}
+def _recipe(e: Experiment) -> str:
+    """Return what a figure says about the training of a run."""
+    return f"{e.data.name}, {e.training.steps} updates, learning rate {e.training.learning_rate:g}"
 
 
 def _held(table: pd.DataFrame) -> str:
-    """Return what all runs of a figure have in common, in words."""
-    seeds = table.groupby(CELL)["seed"].nunique()
-    columns = {"updates": table["updates"], "rate": table["rate"], "seeds": seeds}
-    held = {name: " or ".join(f"{value:g}" for value in sorted({*values})) for name, values in columns.items()}
-    data = " and ".join(table["data"].unique())
-    return f"{data}, {held['updates']} updates, learning rate {held['rate']}, {held['seeds']} seeds"
-
-
-def _name_lines(figure: Figure, panes: Mapping[str, pd.DataFrame], lines: Collection[str]) -> None:
-    """Write the names of lines into each panel, beside the mark that is farthest from other lines."""
-    names = {}
-    for axes, panel in zip(figure.axes, panes.values(), strict=False):
-        means = panel.groupby(["x", "line"])["mean"].mean().unstack()
-        places = []
-        for line in means:
-            marks = means[line].dropna()
-            if line in lines and len(marks):
-                apart = means.drop(columns=line).sub(marks, axis=0).abs().min(axis=1)
-                best = int(apart.reindex(marks.index).fillna(0).argmax())
-                place = np.array([marks.index[best], marks.iloc[best]])
-                places.append((textwrap.fill(arm_words(str(line)), WRAPPED), place))
-        names[axes] = places
-    naming.name(figure, names)
+    """Return what the runs of a figure have in common."""
+    return f"{' or '.join(table['recipe'].unique())}, {table['seed'].nunique()} seeds"
 
 
 def lengths_points(runs: Runs, spec: Spec) -> pd.DataFrame:
@@ -123,7 +104,7 @@ def lengths_points(runs: Runs, spec: Spec) -> pd.DataFrame:
             column = e.model.family + (f",\n{setting('init', init)}" if init else "")
             for bucket, name in names.items():
                 place = {"row": metric, "column": column, "line": _line(run, "memory"), "x": bucket}
-                points.append(_point(run, name, **place, **_recipe(e)))
+                points.append(_point(run, name, **place, recipe=_recipe(e)))
     return _with_means(points)
 
 
@@ -170,39 +151,35 @@ def pruning(table: pd.DataFrame) -> Figure:
         for line in dict.fromkeys(everywhere["line"])
         if line != RANDOM
     }
-    note = "dotted: a fifth of the heads · of random orders a run is the mean of several"
+    note = "dotted: a fifth of the heads · grey: random orders, a run is the mean of several"
     figure = panels.small_multiples(panes, 2, "heads removed, %", 1.45, note, (), beside=1.3)
     *curves, free = figure.axes
-    lowest = min(axes.get_ylim()[0] for axes in curves)
-    for axes in curves:
-        axes.set_ylim(bottom=lowest)
+    for axes in figure.axes:
         axes.axvline(FIFTH, linestyle=":", color=panels.INK, linewidth=0.9, zorder=1)
-    _free(free, table)
-    _name_lines(figure, dict([next(iter(panes.items()))]), [RANDOM])
+    for axes in curves:
+        panels.limit(axes, everywhere)
+    _free(free, table.drop_duplicates("id"))
     return figure
 
 
-def _free(axes: Axes, table: pd.DataFrame) -> None:
+def _free(axes: Axes, runs: pd.DataFrame) -> None:
     """Draw the percentage of heads that each order finds free at each site: a dot a run, the mean and its interval."""
-    runs = table.drop_duplicates("id")
-    names: dict[float, str] = {}
-    place = 0.0
-    for site, orders in runs.groupby("column", sort=False):
-        names[place] = str(site)
-        for line, rows in orders.groupby("line", sort=False):
-            place += 1
-            names[place] = arm_words(str(line))
-            look, (mean, *ends) = style.look(str(line)), interval(list(rows["free"]))
-            stacked = place - 0.05 - rows.groupby("free").cumcount() * 0.13
-            axes.plot(rows["free"], stacked, ".", color=look.colour, markersize=3.5, markeredgewidth=0)
-            axes.plot(np.array(ends, dtype=float), [place + 0.22] * 2, color=look.colour)
-            axes.plot(np.array([mean], dtype=float), [place + 0.22], color=look.colour, **look.mark(4.5))
-        place += 1.3
-    axes.axvline(FIFTH, linestyle=":", color=panels.INK, linewidth=0.9, zorder=1)
-    axes.set_yticks(list(names), list(names.values()))
+    names: list[str] = []
+    for arm, rows in runs.groupby(["column", "line"], sort=False):
+        site, line = map(str, arm)
+        if site not in names:
+            names.append(site)
+        look, place = style.look(line), len(names)
+        names.append(arm_words(line))
+        mean, *ends = np.array(interval(list(rows["free"])), dtype=float)
+        stacked = place - 0.05 - rows.groupby("free").cumcount() * 0.13
+        axes.plot(rows["free"], stacked, ".", color=look.colour, markersize=3.5, markeredgewidth=0)
+        axes.plot(ends, [place + 0.22] * 2, color=look.colour)
+        axes.plot([mean], [place + 0.22], color=look.colour, **look.mark(4.5))
+    axes.set_yticks(range(len(names)), names)
     for words in axes.get_yticklabels():
         words.set_fontweight("bold" if words.get_text() in {*runs["column"]} else "normal")
-    axes.set_ylim(place - 0.6, -0.8)
+    axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(False, axis="y")
     axes.set_title("Which share of the heads can go?", loc="right", fontsize=8)
     axes.set_xlabel("at a loss of half a point of BLEU, %", loc="right")
