@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -23,16 +24,18 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-NAMED, WRAPPED = 10, 21
-"""Arms of a panel that have their names beside them, and letters of a line of a name."""
+NAMED, WRAPPED, UPRIGHT = 10, 24, 28
+"""Arms of a panel that have their names beside them, and letters of a line of a name and of the vertical axis."""
 NEAR, FAR = 0.75, 3
 """Share of the arms that counts as small effects, and how many times as large others are if these have a panel."""
-HEIGHT = 2.2
-"""Inches of a row of panels."""
+HEIGHT, WIDTHS = 2.4, (1, 1.4)
+"""Inches of a row of panels, and the share of the enlarged panel in a row, where the most names are."""
 FRAMED = " framed"
 """End of the name of the panel that shows the frame of another."""
-GAINS, FARTHEST = "#edf5ed", 1e3
-"""Colour of the corner where both effects are gains, and how far it reaches beyond the panel."""
+FARTHEST = 1e3
+"""How far a corner reaches beyond the panel."""
+GAINS, OPPOSITE = "#e6f2e6", "#fdf3e3"
+"""Colours of the corner where both effects are gains, and of those where one is a gain."""
 LOOKS = {"recurrent": ("o", "C0"), "transformer": ("s", "C1"), "decoder_only": ("^", "C2")}
 """Family ↦ marker and colour."""
 EFFECTS = ["effect", "second_effect"]
@@ -81,25 +84,34 @@ def draw(table: pd.DataFrame) -> Figure:
     arms = {str(name): rows for name, rows in table[table["arm"] != ""].groupby("pair", sort=False)}
     frames = {name: frame for name, rows in arms.items() if (frame := _frame(rows))}
     figure = style.NotebookFigure(figsize=(style.PAGE, HEIGHT * len(arms) + 0.75))
-    grid = figure.subplot_mosaic([[name, name + FRAMED if name in frames else name] for name in arms])
+    grid = figure.subplot_mosaic(
+        [[name, name + FRAMED if name in frames else name] for name in arms],
+        width_ratios=WIDTHS,
+    )
     names = {}
     for name, rows in arms.items():
         axes, first = grid[name], rows.iloc[0]
         rhos = table[(table["pair"] == name) & (table["arm"] == "") & (table["family"] == "")]
-        order = "".join(map(_order, rhos.to_dict("records")))
-        slope = _scatter(axes, rows, f"{len(rows)} arms{order}")
-        seeds = f"{first['seeds']} seeds"
-        axes.set_title(seeds if name in frames else f"{seeds}, {slope}", loc="right", fontsize=style.SMALL)
-        axes.set_ylabel(textwrap.fill(f"effect, {first['second_data']}", WRAPPED, break_on_hyphens=False))
+        slope = _scatter(axes, rows)
+        seeds = re.sub(r"(\d[^,]*) and (\d[^,]*)", r"\1 (x), \2 (y)", str(first["seeds"]))
+        title = [f"{len(rows)} arms, seeds: {seeds}", *map(_order, rhos.to_dict("records"))]
+        axes.set_title("\n".join(title) + ("" if name in frames else f", {slope}"), loc="left", fontsize=8)
+        up = f"{first['second_data']}: effect, nats per sentence (worse →)"
+        axes.set_ylabel(textwrap.fill(up, UPRIGHT, break_on_hyphens=False))
         names[axes] = _names(rows, rows.index)
+        part = axes
         if frame := frames.get(name):
             framed = rows[((rows[EFFECTS] > frame.min) & (rows[EFFECTS] < frame.max)).all(axis=1)]
             part = grid[name + FRAMED]
-            slope = _scatter(part, framed, f"{len(framed)} of them, in the frame")
-            part.set_title(slope, loc="right", fontsize=style.SMALL)
+            slope = _scatter(part, framed)
+            part.set_title(f"{len(framed)} of them, in the frame, {slope}", loc="left", fontsize=8)
             part.set(xlim=frame.intervalx, ylim=frame.intervaly)
             axes.indicate_inset(frame.bounds, edgecolor=panels.INK)
             names |= {axes: _names(rows, rows.index.difference(framed.index)), part: _names(framed, framed.index)}
+        inside, beside = part.transAxes, part.get_xaxis_transform()
+        part.text(0.01, 0.98, "opposite", fontsize=style.SMALL, style="italic", va="top", transform=inside)
+        part.text(0.99, 0.03, "opposite", fontsize=style.SMALL, style="italic", ha="right", transform=inside)
+        part.text(0, 0.03, "both gain ", fontsize=style.SMALL, style="italic", ha="right", transform=beside)
     if len(families := grid[next(iter(arms))].get_legend_handles_labels()[0]) > 1:
         figure.legend(handles=families, loc="outside upper left", ncols=len(families), frameon=False, borderaxespad=0.1)
     panels.key(figure, _words(table[table["arm"] != ""]))
@@ -121,20 +133,18 @@ def _frame(rows: pd.DataFrame) -> Bbox | None:
 
 def _order(rho: Mapping[Any, Any]) -> str:
     """Return a rank correlation in words."""
-    return f": ρ = {number(rho['rho'], 2)} {interval(rho['rho_low'], rho['rho_high'], 2, False)}"
+    return f"Spearman's ρ = {number(rho['rho'], 2)} {interval(rho['rho_low'], rho['rho_high'], 2, False)}"
 
 
 def _words(arms: pd.DataFrame) -> str:
     """Return what is said under the panels."""
     scores = " and ".join(map(title, dict.fromkeys([*arms["metric"], *arms["second_metric"]])))
-    lines = "Shaded: both gain. Solid: least squares through the base arm. Grey: 95% intervals."
-    if arms["metric"].eq(arms["second_metric"]).any():
-        lines += " Dashed: equal effects in one score."
-    return f"Effect: arm − base arm, {scores}. {lines} Some outer arms have names."
+    equal = " Dashed: equal effects." if arms["metric"].eq(arms["second_metric"]).any() else ""
+    return f"Effect: arm − base arm, {scores}. Solid: least squares through the base arm.{equal} Bars: 95% intervals."
 
 
-def _scatter(axes: Axes, rows: pd.DataFrame, words: str) -> str:
-    """Draw the effects of arms in one sweep against those in the other, under a title; return the slope in words."""
+def _scatter(axes: Axes, rows: pd.DataFrame) -> str:
+    """Draw the effects of arms in one sweep against those in the other; return the slope in words."""
     x, y = rows["effect"].astype(float), rows["second_effect"].astype(float)
     axes.axhline(0, color=panels.INK, linewidth=0.6, zorder=1)
     axes.axvline(0, color=panels.INK, linewidth=0.6, zorder=1)
@@ -150,10 +160,10 @@ def _scatter(axes: Axes, rows: pd.DataFrame, words: str) -> str:
     if rows["metric"].eq(rows["second_metric"]).all():
         axes.axline((0, 0), slope=1, linestyle="--", color=style.GREY, linewidth=0.8, zorder=1)
     axes.axline((0, 0), slope=slope, color=panels.INK, linewidth=0.9, zorder=1)
-    axes.set_title(words, loc="left", fontsize=8)
-    axes.set_xlabel(f"effect, {rows['data'].iloc[0]} (more is worse)")
+    axes.set_xlabel(f"{rows['data'].iloc[0]}: effect, nats per sentence (worse →)")
     limits = {"xlim": axes.get_xlim(), "ylim": axes.get_ylim()}
-    axes.fill_betweenx([-FARTHEST, 0], -FARTHEST, 0, color=GAINS, linewidth=0, zorder=0)
+    for left, low, colour in ((-FARTHEST, -FARTHEST, GAINS), (-FARTHEST, 0, OPPOSITE), (0, -FARTHEST, OPPOSITE)):
+        axes.fill_betweenx([low, low + FARTHEST], left, left + FARTHEST, color=colour, linewidth=0, zorder=0)
     axes.set(**limits)
     return f"slope {number(slope, 1)}"
 

@@ -12,16 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from study.analysis.figures import panels, style
+from study.analysis.figures import naming, panels, style
 from study.analysis.inference import FEW, Arm, contrast
 from study.analysis.labels import arm_words, setting, tick
 from study.analysis.runs import Runs
 from study.analysis.tables import DECIMALS
+from study.config import Experiment
 from study.scores import metrics
 from study.sweep.spec import Spec
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 Point = dict[Any, Any]
@@ -36,6 +38,8 @@ BUCKETS = {
 }
 """Words in the source ↦ the score over these sentences, with a gap for the metric."""
 RANDOM = "order=random"
+FIFTH, MOST = 20, 60
+"""Percentages of heads: what claim 14 asks about, and how far the curves are drawn."""
 SITES = ("all", *metrics.SITES)
 """In the order of reading."""
 
@@ -54,7 +58,7 @@ def scale_points(runs: Runs, *specs: Spec) -> pd.DataFrame:
             if spec.name == "scale_parts" or (alone and whole):
                 line = _line(run, "scale", "logit_init", "map_rate")
                 place = {"column": e.model.family, "line": line, "x": site.key_width}
-                points.setdefault(run["id"], _point(run, "test/exact", **place))
+                points.setdefault(run["id"], _point(run, "test/exact", **place, recipe=_recipe(e)))
     return _with_means(list(points.values()))
 
 
@@ -65,11 +69,29 @@ def scale(table: pd.DataFrame) -> Figure:
     rows = {", scaled": table[~unscaled], ", unscaled": table[unscaled | (table["line"] == "scale=rsqrt")]}
     panes = {f"{family}{words}": of_row[of_row["column"] == family]
              for words, of_row in rows.items() for family in dict.fromkeys(of_row["column"])}  # fmt: skip
-    figure = panels.small_multiples(panes, 2, "d, terms of the dot product", 1.8, "upper panels: a part of the axis")
+    note = f"{_held(table)} · upper panels: a part of the axis"
+    halves = [line for line in dict.fromkeys(table["line"]) if " " in line]
+    figure = panels.small_multiples(panes, 2, "d, terms of the dot product", 2, note, halves)
     for axes in figure.axes:
         axes.set_xscale("log", base=2)
         axes.set_xticks(sorted(set(table["x"])), [tick(d) for d in sorted(set(table["x"]))])
+    names = {}
+    for axes, panel in zip(figure.axes, panes.values(), strict=True):
+        whole = panel[~panel["line"].isin(halves)].dropna(subset="mean").sort_values("x")
+        ends = whole.drop_duplicates("line", keep="last").set_index("line")[["x", "mean"]]
+        names[axes] = [(arm_words(str(line)), place.to_numpy(dtype=float)) for line, place in ends.iterrows()]
+    naming.name(figure, names)
     return figure
+
+
+def _recipe(e: Experiment) -> str:
+    """Return what a figure says about the training of a run."""
+    return f"{e.data.name}, {e.training.steps} updates, learning rate {e.training.learning_rate:g}"
+
+
+def _held(table: pd.DataFrame) -> str:
+    """Return what the runs of a figure have in common."""
+    return f"{' or '.join(table['recipe'].unique())}, {table['seed'].nunique()} seeds"
 
 
 def lengths_points(runs: Runs, spec: Spec) -> pd.DataFrame:
@@ -81,7 +103,8 @@ def lengths_points(runs: Runs, spec: Spec) -> pd.DataFrame:
             init = getattr(e.model, "init", None)
             column = e.model.family + (f",\n{setting('init', init)}" if init else "")
             for bucket, name in names.items():
-                points.append(_point(run, name, row=metric, column=column, line=_line(run, "memory"), x=bucket))
+                place = {"row": metric, "column": column, "line": _line(run, "memory"), "x": bucket}
+                points.append(_point(run, name, **place, recipe=_recipe(e)))
     return _with_means(points)
 
 
@@ -94,7 +117,8 @@ def lengths(table: pd.DataFrame) -> Figure:
         f"{metrics.title(rows['metric'].iloc[0], unit=False)}: {column}": rows
         for (_, column), rows in numbers.groupby(["row", "column"], sort=False)
     }
-    note = "grey: longer than in training · nothing: a context of zeros"
+    note = f"{_held(table)} · grey: longer than in training"
+    note += " · largest components: maxima over all states · nothing: zeros"
     figure = panels.small_multiples(panes, table["column"].nunique(), "words in the source, up to", 1.75, note)
     for axes in figure.axes:
         axes.axvspan(longest.index(str(TRAINED)) + 0.5, len(longest) - 0.7, color="#f0f0f0", linewidth=0, zorder=0)
@@ -120,19 +144,45 @@ def pruning_points(runs: Runs, spec: Spec) -> pd.DataFrame:
 
 @style.styled()
 def pruning(table: pd.DataFrame) -> Figure:
-    """Draw a panel for each order of heads at all sites, and one for each site: against random orders, in grey."""
-    everywhere = table["column"] == setting("site", SITES[0])
+    """Draw a panel for each order of heads at all sites, against random orders, and beside them what is free."""
+    everywhere = table[(table["column"] == setting("site", SITES[0])) & (table["x"] <= MOST)]
     panes = {
-        f"{SITES[0]} sites: {arm_words(line)}": table[everywhere & table["line"].isin((RANDOM, line))]
-        for line in dict.fromkeys(table["line"][everywhere])
+        f"{arm_words(line)}, {SITES[0]} sites": everywhere[everywhere["line"].isin((RANDOM, line))]
+        for line in dict.fromkeys(everywhere["line"])
         if line != RANDOM
     }
-    panes |= {str(site): rows for site, rows in table[~everywhere].groupby("column", sort=False)}
-    note = "dotted: a fifth of the heads · of random orders a run is the mean of several"
-    figure = panels.small_multiples(panes, 3, "heads removed, %", 1.45, note)
+    note = "dotted: a fifth of the heads · grey: random orders, a run is the mean of several"
+    figure = panels.small_multiples(panes, 2, "heads removed, %", 1.45, note, (), beside=1.3)
+    *curves, free = figure.axes
     for axes in figure.axes:
-        axes.axvline(20, linestyle=":", color=panels.INK, linewidth=0.9, zorder=1)
+        axes.axvline(FIFTH, linestyle=":", color=panels.INK, linewidth=0.9, zorder=1)
+    for axes in curves:
+        panels.limit(axes, everywhere)
+    _free(free, table.drop_duplicates("id"))
     return figure
+
+
+def _free(axes: Axes, runs: pd.DataFrame) -> None:
+    """Draw the percentage of heads that each order finds free at each site: a dot a run, the mean and its interval."""
+    names: list[str] = []
+    for arm, rows in runs.groupby(["column", "line"], sort=False):
+        site, line = map(str, arm)
+        if site not in names:
+            names.append(site)
+        look, place = style.look(line), len(names)
+        names.append(arm_words(line))
+        mean, *ends = np.array(interval(list(rows["free"])), dtype=float)
+        stacked = place - 0.05 - rows.groupby("free").cumcount() * 0.13
+        axes.plot(rows["free"], stacked, ".", color=look.colour, markersize=3.5, markeredgewidth=0)
+        axes.plot(ends, [place + 0.22] * 2, color=look.colour)
+        axes.plot([mean], [place + 0.22], color=look.colour, **look.mark(4.5))
+    axes.set_yticks(range(len(names)), names)
+    for words in axes.get_yticklabels():
+        words.set_fontweight("bold" if words.get_text() in {*runs["column"]} else "normal")
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(False, axis="y")
+    axes.set_title("Which share of the heads can go?", loc="right", fontsize=8)
+    axes.set_xlabel("at a loss of half a point of BLEU, %", loc="right")
 
 
 def _declared(runs: Runs, spec: Spec, scores: Sequence[str]) -> Iterator[tuple[Any, Point]]:

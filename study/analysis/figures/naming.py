@@ -10,6 +10,7 @@ import numpy as np
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 from matplotlib.transforms import Bbox
+from scipy.ndimage import binary_dilation
 
 from study.analysis.figures import panels, style
 
@@ -22,8 +23,8 @@ GAPS = (6, 12, 19, 27, 36, 46, 58)
 """Pixels between a name and its mark, which are tried in turn."""
 TURNS = np.array([(np.cos(turn), np.sin(turn)) for turn in 2 * np.pi * (np.arange(36) + 0.5) / 36])
 """Directions from a mark to the middle of its name."""
-DARK, COLOURED, MARK = 210, 60, 5
-"""Brightness of what a name must not cover; colour of a mark, past which the lines of others go; pixels of a mark."""
+DARK, COLOURED, MARK, ASIDE = 210, 60, 8, 3
+"""Brightness of what a name must not cover; colour of a mark; pixels of a mark, and between it and lines of others."""
 LEADER = {"arrowstyle": "-", "linewidth": 0.4, "color": panels.INK, "shrinkA": 0, "shrinkB": 2}
 
 
@@ -35,7 +36,8 @@ def name(figure: Figure, names: Mapping[Axes, Iterable[tuple[str, NDArray[np.flo
     canvas: Any = FigureCanvasAgg(figure)
     canvas.draw()
     pixels = np.asarray(canvas.buffer_rgba())[::-1, :, :3]
-    drawn, barred = pixels.min(axis=2) < DARK, np.ptp(pixels, axis=2) > COLOURED
+    drawn = pixels.min(axis=2) < DARK
+    barred = binary_dilation(np.ptp(pixels, axis=2) > COLOURED, iterations=ASIDE)
     for axes, places in names.items():
         for words, place in places:
             text = axes.annotate(words, tuple(place), (0, 0), textcoords="offset points", arrowprops=LEADER)
@@ -50,7 +52,9 @@ def name(figure: Figure, names: Mapping[Axes, Iterable[tuple[str, NDArray[np.flo
                 inside = axes.bbox.count_contains(box.corners()) == 4
                 if inside and not drawn[cells].any() and not barred[*line].any():
                     text.xyann = aside * 72 / figure.dpi
-                    drawn[cells] = barred[cells] = drawn[*line] = barred[*line] = True
+                    drawn[cells] = barred[cells] = drawn[*line] = True
+                    for shift in itertools.product((-1, 0, 1), repeat=2):
+                        barred[*(line + np.array([shift]).T)] = True
                     break
             else:
                 text.remove()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 from study.analysis.figures import style
@@ -23,7 +23,15 @@ ABSENT: dict[str, Any] = {"marker": "x", "markersize": 4, "markeredgewidth": 1.0
 KEY, BANDS = "dot: a run · mark: mean", f" · band: its 95% t interval, unadjusted, of {FEW} runs or more"
 
 
-def small_multiples(panes: Mapping[str, pd.DataFrame], across: int, label: str, height: float, note: str) -> Figure:
+def small_multiples(
+    panes: Mapping[str, pd.DataFrame],
+    across: int,
+    label: str,
+    height: float,
+    note: str,
+    keyed: Collection[str] | None = None,
+    beside: float = 0,
+) -> Figure:
     """Return the whole figure.
 
     Args:
@@ -32,15 +40,22 @@ def small_multiples(panes: Mapping[str, pd.DataFrame], across: int, label: str, 
         label: the horizontal axis in words.
         height: inches of a row of panels.
         note: said under the panels before the key to the marks.
+        keyed: lines that a legend names (default: all).
+        beside: width of an empty panel at the right of all rows, the last of the figure; 0: none.
     """
     import pandas as pd
 
     table = pd.concat(panes.values())
     looks = {line: style.look(line) for line in dict.fromkeys(table["line"])}
     down = math.ceil(len(panes) / across)
-    figure, grid = style.subplots(down, across, (style.PAGE, height * down + 0.75), squeeze=False)
-    for axes in grid.flat[len(panes) :]:
-        axes.set_visible(False)
+    widths = [1.0] * across + [beside] * bool(beside)
+    size = (style.PAGE, height * down + 0.75)
+    figure, cells = style.subplots(down, len(widths), size, squeeze=False, width_ratios=widths)
+    grid = cells[:, :across]
+    for axes in (*grid.flat[len(panes) :], *cells[:, across:].flat):
+        axes.remove()
+    if beside:
+        figure.add_subplot(cells[0, -1].get_gridspec()[:, -1])
     for i, (axes, (words, panel)) in enumerate(zip(grid.flat, panes.items(), strict=False)):
         for line, rows in panel.groupby("line", sort=False):
             _line(axes, rows, looks[line])
@@ -51,7 +66,7 @@ def small_multiples(panes: Mapping[str, pd.DataFrame], across: int, label: str, 
         axes.set_ylabel("" if i % across else metrics.title(str(panel["metric"].iloc[0])))
         axes.tick_params(labelbottom=last, labelleft=i % across == 0)
         axes.grid(False, axis="x")
-    legend(figure, looks, table)
+    legend(figure, {line: look for line, look in looks.items() if keyed is None or line in keyed}, table)
     key(figure, f"{note} · {KEY}{BANDS if table['low'].notna().any() else ''}")
     return figure
 
@@ -101,6 +116,8 @@ def legend(figure: Figure, looks: Mapping[str, style.Look], table: pd.DataFrame)
     ]
     if table["score"].isna().any():
         handles.append(Line2D([], [], color=INK, linestyle="", **ABSENT))
+    if not handles:
+        return
     longest = max(len(str(handle.get_label())) for handle in handles)
     fitting = int(figure.get_figwidth() * 72 // (longest * 4.1 + 36))
     columns = max(1, min(fitting, len(handles)))
