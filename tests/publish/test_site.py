@@ -213,7 +213,7 @@ def test_every_kind_of_page_opens_without_errors_and_runs_no_text_of_a_record(la
 def test_the_first_page_has_findings_answers_and_the_picture_and_claims_are_found_by_words_and_by_verdict(whole, view):
     go(view, whole, "")
     assert (view.locator(".findings li").count(), view.locator("article.card").count()) == (3, 8)
-    assert view.locator(".card .point").count() == 8
+    assert view.locator(".card .strip").count() == 8
     assert view.evaluate("document.documentElement.scrollHeight") < 2600
     view.wait_for_function("[...document.images].every(one => one.complete && one.naturalWidth)")
     go(view, whole, "claims")
@@ -230,6 +230,68 @@ def test_the_first_page_has_findings_answers_and_the_picture_and_claims_are_foun
     assert set(shown.evaluate_all("all => all.map(one => one.dataset.word)")) == {"fails"}
     view.locator("section.claim:not([hidden]) h3 a").first.press("Enter")
     assert "#/claim/" in view.url
+
+
+EDGES = """() => [...document.querySelectorAll('.strip.forest')].map(strip => {
+  const place = name => parseFloat(strip.querySelector(name)?.style.left), ci = strip.querySelector('.ci')?.style;
+  return {band: strip.querySelector('.band').style.cssText, point: place('.point') || null,
+    low: ci ? parseFloat(ci.left) : null, high: ci ? parseFloat(ci.left) + parseFloat(ci.width) : null,
+    arrows: [...strip.querySelectorAll('.arrow')].map(one => one.classList[1])};
+})"""
+"""Places of the marks of every strip in % of its width; 4% and 96% are the ends of the axis."""
+
+
+def test_all_effects_share_one_linear_axis_in_margins_and_an_arrow_stands_for_what_lies_beyond(whole, view):
+    contrasts = {
+        (row["id"], float(row["difference"])): row for row in rows("tables/contrasts.csv") if row["difference"]
+    }
+    go(view, whole, "")
+    cards = view.evaluate(EDGES)
+    for card, answer in zip(cards, data_of(whole, "site")["answers"], strict=True):
+        difference = answer["ends"][0] - answer["zero"]
+        row = contrasts[answer["claim"], difference]
+        assert (answer["setting"], answer["margin"]) == (f"{row['corpus']}, {row['family']}", float(row["margin"]))
+        estimate = 50 + 4.6 * difference / answer["margin"]
+        assert card["point"] == (pytest.approx(estimate, abs=0.01) if 4 <= estimate <= 96 else None)
+    assert [len(card["arrows"]) for card in cards] == [1, 1, 1, 0, 0, 0, 0, 0]  # far below, far below, 5.4 to 12.1
+    for route in ("claims", "claim/4a", "claim/4b"):
+        go(view, whole, route)
+        strips = view.evaluate(EDGES)
+        assert {strip["band"] for strip in strips} == {cards[0]["band"]}
+        for strip in strips:
+            assert strip["point"] or strip["arrows"]
+            if strip["low"] is not None:
+                assert (strip["low"] <= 4) == ("left" in strip["arrows"])
+                assert (strip["high"] >= 96) == ("right" in strip["arrows"])
+        assert any(strip["arrows"] for strip in strips)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_line_breaks_inside_an_interval(whole, view, width):
+    view.set_viewport_size({"width": width, "height": 900})
+    for route in ("", "claims", "claim/4b", "sweep/scaling"):
+        go(view, whole, route)
+        view.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        lines = view.evaluate("""() => {
+          const walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT), lines = [];
+          for (let text; (text = walker.nextNode());)
+            for (const found of text.data.matchAll(/\\[[^\\]]*\\d, [^\\]]*\\]/g)) {
+              const range = document.createRange();
+              range.setStart(text, found.index);
+              range.setEnd(text, found.index + found[0].length);
+              lines.push([found[0], new Set([...range.getClientRects()].map(box => Math.round(box.top))).size]);
+            }
+          return lines; }""")
+        assert len(lines) >= 8, route
+        assert [text for text, count in lines if count > 1] == [], route
+
+
+def test_a_claim_leads_to_those_that_use_the_same_sweeps(whole, view):
+    """Two sweeps are published here; claims 3, 4a and 24 use the first, and 18 alone the second."""
+    for identity, others in (("4a", ["3", "24"]), ("18", [])):
+        go(view, whole, f"claim/{identity}")
+        links = view.locator("#related a").evaluate_all("all => all.map(one => one.hash)")
+        assert links == [f"#/claim/{other}" for other in others]
 
 
 @pytest.mark.parametrize("width", [1280, 390])
