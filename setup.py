@@ -1,4 +1,4 @@
-"""The description of the package: README.md as a page of its own, without comments, its links as URLs.
+"""The description of the package: README.md as a page of its own, without comments, its links and pictures as URLs.
 
 Everything else is in pyproject.toml, the URL of the repository too ([project.urls], Repository). Without it links stay.
 """
@@ -29,6 +29,7 @@ def description(text, repository, version):
         kind = "raw" if link[1] else "blob"
         return f"{link[1]}[{link[2]}]({repository.rstrip('/')}/{kind}/{tag}/{link[3]})"
 
+    text = re.sub(r"\b(src|srcset)=\"(?!https?:)([^\"\s]+)\"", rf'\1="{repository.rstrip("/")}/raw/{tag}/\2"', text)
     return re.sub(r"(!?)\[([^\]]*)\]\((?!https?:|#|mailto:)([^)\s]+)\)", absolute, text)
 
 

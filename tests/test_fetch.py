@@ -158,11 +158,13 @@ def test_every_verb_that_reads_results_works_after_a_fetch(study, tmp_path):
 
 
 def test_the_readme_of_the_package_stands_alone(study, server):
-    """Its links are URLs, and no comment is left."""
+    """Its links and its pictures, for a page and for a phone, are URLs, and no comment is left."""
     (metadata,) = study.site.glob("*.dist-info/METADATA")
     text = message_from_string(metadata.read_text("utf-8")).get_payload()
-    assert f"]({server.repository}/raw/main/results/figures/hero.svg)" in text
+    assert f'src="{server.repository}/raw/main/results/figures/hero.svg"' in text
+    assert f'srcset="{server.repository}/raw/main/results/figures/hero_narrow.svg"' in text
     assert f"]({server.repository}/blob/main/docs/verdicts.md#claim-1)" in text
     assert "<!--" not in text
     assert "](docs/" not in text
+    assert '="results/' not in text
     assert PUBLISHED.read_bytes() == (study.site / "study" / "published.json").read_bytes()

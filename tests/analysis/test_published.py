@@ -16,6 +16,7 @@ from study.analysis.report import compared
 from study.folders import CHECKOUT
 
 RESULTS = CHECKOUT / "results"
+README = (CHECKOUT / "README.md").read_text(encoding="utf-8")
 TEXT_WIDTH = (21.0 - 2 * 2.4) / 2.54
 """Inches of a line of the paper: A4 without its margins."""
 
@@ -43,16 +44,19 @@ def test_the_points_of_a_figure_are_made_again(name, study_runs):
 
 
 @cache
-def draw(name):
+def draw(name, layout="draw"):
     """Draw a published figure from its data."""
     table = pd.read_csv(RESULTS / "figures" / f"{name}.csv")
     texts = [column for column in ("row", "column", "line", "arm", "family") if column in table]
-    return FIGURES[name].draw(table.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, "")))
+    return getattr(FIGURES[name], layout)(table.astype(dict.fromkeys(texts, object)).fillna(dict.fromkeys(texts, "")))
 
 
-@pytest.mark.parametrize("name", FIGURES)
-def test_words_in_a_figure_cover_neither_words_nor_marks(name, monkeypatch):
-    figure, words, write = draw(name), {}, Text.draw
+LAYOUTS = [(name, layout) for name in FIGURES for layout in ("draw", "narrow") if getattr(FIGURES[name], layout)]
+
+
+@pytest.mark.parametrize(("name", "layout"), LAYOUTS)
+def test_words_in_a_figure_cover_neither_words_nor_marks(name, layout, monkeypatch):
+    figure, words, write = draw(name, layout), {}, Text.draw
 
     def written(text, renderer):
         if text.get_visible() and text.get_text().strip():
@@ -77,6 +81,17 @@ def test_letters_of_a_figure_in_the_paper_have_six_points_or_more():
         scale = int(share) / 100 * TEXT_WIDTH / drawn.get_figwidth()
         sizes = {text.get_text(): scale * text.get_fontsize() for text in drawn.findobj(Text) if text.get_text()}
         assert {words: size for words, size in sizes.items() if size < 6} == {}, name
+
+
+def test_letters_of_the_narrow_picture_have_nine_pixels_or_more_on_a_phone():
+    """A phone of 390 pixels shows README with a margin of 16 on each side."""
+    for name, figure in FIGURES.items():
+        if figure.narrow:
+            drawn = draw(name, "narrow")
+            scale = (390 - 2 * 16) / (72 * drawn.get_figwidth())
+            sizes = {text.get_text(): scale * text.get_fontsize() for text in drawn.findobj(Text) if text.get_text()}
+            assert {words: size for words, size in sizes.items() if size < 9} == {}
+            assert re.search(rf'<source media="[^"]+" srcset="results/figures/{name}_narrow.svg">', README)
 
 
 @pytest.mark.parametrize("name", FIGURES)

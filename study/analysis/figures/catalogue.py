@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,10 +25,17 @@ class NamedFigure(NamedTuple):
     points: Callable[..., pd.DataFrame]
     """Table of the figure, from the runs and the sweeps that have run."""
     draw: Callable[[pd.DataFrame], Figure]
+    narrow: Callable[[pd.DataFrame], Figure] | None = None
+    """Draws the same table for the screen of a phone, as a second picture NAME_narrow.svg."""
 
 
 FIGURES = {
-    "hero": NamedFigure(("scale_parts", "inverse_scale", "learned_scale", *scales.SWEEPS), hero.points, hero.draw),
+    "hero": NamedFigure(
+        ("scale_parts", "inverse_scale", "learned_scale", *scales.SWEEPS),
+        hero.points,
+        hero.draw,
+        partial(hero.draw, narrow=True),
+    ),
     "scale": NamedFigure(("scale_parts", "inverse_scale", "learned_scale"), multiples.scale_points, multiples.scale),
     "lengths": NamedFigure(("bottleneck",), multiples.lengths_points, multiples.lengths),
     "pruning": NamedFigure(("pruning",), multiples.pruning_points, multiples.pruning),
@@ -57,5 +65,10 @@ def draw_all(runs: Runs, out: Path, names: Collection[str] = ()) -> Iterator[tup
         figure = FIGURES[name]
         specs = [runs.spec(sweep) for sweep in figure.sweeps if (runs.sweeps / f"{sweep}.yaml").is_file()]
         specs = [spec for spec in specs if any(run.state in MADE for run in runs.of(spec))]
-        drawn = bool(specs) and not (table := figure.points(runs, *specs)).empty
-        yield name, style.write(figure.draw(table), table, out / name) if drawn else []
+        paths = []
+        if specs and not (table := figure.points(runs, *specs)).empty:
+            paths = style.write(figure.draw(table), table, out / name)
+            if figure.narrow:
+                paths.append(out / f"{name}_narrow.svg")
+                style.write_picture(figure.narrow(table), paths[-1])
+        yield name, paths

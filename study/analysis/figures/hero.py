@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from typing import TYPE_CHECKING
 
 from study import attention_map
@@ -24,12 +25,16 @@ LINES = {"1/d": "#a86200", "1/√d": "#4d4d4d", WITHOUT: "#0072b2"}
 """Line ↦ its colour, that of the arm in other figures, dark enough for letters."""
 SPOTS = {
     "recurrent": {"1/d": (1024, 90), "1/√d": (1024, 71), WITHOUT: (17, 12)},
-    "transformer": {"1/d": (1024, 92), "1/√d": (90, 68), WITHOUT: (1024, 42)},
+    "transformer": {"1/d": (1024, 92), "1/√d": (80, 66), WITHOUT: (1024, 42)},
 }
 """Family and line ↦ the d and the percentage at which the name of the line stands."""
 MAPS = {"with 1/√d": "grammar-recurrent-dot-10a1cf6c-s1", "without": "grammar-recurrent-dot-6b079020-s1"}
 """Published runs of recurrent models with d = 512 whose maps are drawn."""
 TICKS = (16, 64, 256, 1024)
+PHONE, LETTERS = 3.75, 8
+"""Inches of the narrow picture, and points of its smallest letters: on the screen of a phone they are larger."""
+WRAPPED = 20
+"""Letters of a line of the titles of maps, and of the labels of axes in the narrow picture."""
 COLUMNS = ["column", "line", "x", "rate", "id", "score", "content"]
 """Family, line, d, learning rate, run and exact match; of a map what `attention.json` has."""
 
@@ -58,27 +63,33 @@ def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
 
 
 @style.styled()
-def draw(table: pd.DataFrame) -> Figure:
-    """Draw a panel for each family, and the two maps."""
+def draw(table: pd.DataFrame, narrow: bool = False) -> Figure:
+    """Draw a panel for each family, and the two maps: beside them, or below them if the picture is narrow."""
     maps = table[table["column"] == "map"]
-    widths = [1.3, 1.3, *([1.0] * len(maps))]
-    figure, grid = style.subplots(1, len(widths), (style.PAGE, 2.5), squeeze=False, width_ratios=widths)
-    for i, (axes, family) in enumerate(zip(grid[0], SPOTS, strict=False)):
+    families = [1.3] * len(SPOTS)
+    if narrow:
+        rows, widths, size = 1 + bool(len(maps)), families, (PHONE, 4.8)
+    else:
+        rows, widths, size = 1, [*families, *([1.0] * len(maps))], (style.PAGE, 2.5)
+    figure, grid = style.subplots(rows, len(widths), size, squeeze=False, width_ratios=widths)
+    for i, (axes, family) in enumerate(zip(grid.flat, SPOTS, strict=False)):
         _lines(axes, table[table["column"] == family], family)
-        axes.set_title(f"{family}, one head", loc="left", fontsize=8)
-        axes.set_ylabel("" if i else "sentences translated exactly, %")
-        axes.tick_params(labelleft=i == 0)
-    for axes, (_, row) in zip(grid[0][len(SPOTS) :], maps.iterrows(), strict=True):
+        axes.set_title(f"{family}, one head", loc="left", fontsize=LETTERS)
+        across, up = "d, terms of the dot product", "" if i else "sentences translated exactly, %"
+        axes.set_xlabel(textwrap.fill(across, WRAPPED) if narrow else across)
+        axes.set_ylabel(textwrap.fill(up, WRAPPED) if narrow else up)
+        axes.tick_params(labelsize=LETTERS if narrow else style.SMALL, labelleft=i == 0)
+    for i, (axes, (_, row)) in enumerate(zip(grid.flat[len(SPOTS) :], maps.iterrows(), strict=True)):
         attention = json.loads(row["content"]) | {"gold": []}
         attention_map.draw(axes, attention)
         axes.set_title(
-            f"{row['line']}, d = 512",
+            textwrap.fill(f"recurrent, d = 512, {row['line']}", WRAPPED),
             loc="left",
-            fontsize=8,
+            fontsize=LETTERS,
             color=LINES.get(row["line"].replace("with ", ""), LINES[WITHOUT]),
         )
         axes.set_xticks(axes.get_xticks(), attention["source"], rotation=90, ha="center", rotation_mode="default")
-        axes.tick_params(labelsize=style.SMALL, labelleft=axes is grid[0][len(SPOTS)])
+        axes.tick_params(labelsize=LETTERS if narrow else style.SMALL, labelleft=i == 0)
     return figure
 
 
@@ -91,11 +102,10 @@ def _lines(axes: Axes, rows: pd.DataFrame, family: str) -> None:
         axes.plot(of_line["x"], of_line["score"], ".", color=colour, markersize=3, alpha=0.6, markeredgewidth=0)
         axes.plot(means.index, means, color=colour, linewidth=1.8)
         d, height = SPOTS[family][line]
-        axes.text(d, height, line, color=colour, ha="right" if d == 1024 else "left", weight="bold", fontsize=7.5)
+        axes.text(d, height, line, color=colour, ha="right" if d == 1024 else "left", weight="bold", fontsize=LETTERS)
     axes.set_xticks(TICKS, [f"{d:,}" for d in TICKS])
     axes.set_xticks([], minor=True)
-    axes.tick_params(labelsize=style.SMALL)
-    axes.set(ylim=(0, 100), xlabel="d, terms of the dot product")
+    axes.set_ylim(0, 100)
     axes.grid(False, axis="x")
     for spine in axes.spines.values():
         spine.set_color(panels.INK)
