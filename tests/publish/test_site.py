@@ -215,7 +215,13 @@ def test_the_first_page_has_findings_answers_and_the_picture_and_claims_are_foun
     assert (view.locator(".findings li").count(), view.locator("article.card").count()) == (3, 8)
     assert view.locator(".card .strip").count() == 8
     assert view.evaluate("document.documentElement.scrollHeight") < 2600
-    view.wait_for_function("[...document.images].every(one => one.complete && one.naturalWidth)")
+    view.wait_for_function(
+        "document.images.length && [...document.images].every(one => one.complete && one.naturalWidth)"
+    )
+    view.set_viewport_size({"width": 1280, "height": 900})
+    boxes = {name: view.locator(name).bounding_box() for name in (".findings", ".front img", ".cards")}
+    assert boxes[".findings"]["x"] + boxes[".findings"]["width"] < boxes[".front img"]["x"]
+    assert boxes[".cards"]["y"] + boxes[".cards"]["height"] < 900
     go(view, whole, "claims")
     shown = view.locator("section.claim:not([hidden])")
     count = shown.count()

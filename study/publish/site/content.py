@@ -46,7 +46,7 @@ SENTENCES = 100
 MAPS = "maps.json"
 """File beside a record with maps of several sentences, by site, layer and head."""
 ASSETS = Path(__file__).parent / "assets"
-HERO = "figures/hero.svg"
+HERO = "figures/hero_narrow.svg"
 """The picture of the first page."""
 CURVES = ["valid_bleu", "valid_loss", "train_loss"]
 OF_A_RUN = ("error", "selection", "wandb")

@@ -232,26 +232,26 @@ const site = (() => {
   const verdictBar = (claims) => {
     const counts = {};
     claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
-    return e("p", { class: "full" }, `${claims.length} claims of the literature and of folklore: `, Object.entries(counts).flatMap(([word, count], i) => [i ? ", " : "", e("a", { href: at("claims", undefined, { verdict: word }) }, mark(word, `${count} ${word}`))]), ".");
+    return e("p", {}, `${claims.length} claims of the literature and of folklore: `, Object.entries(counts).flatMap(([word, count], i) => [i ? ", " : "", e("a", { href: at("claims", undefined, { verdict: word }) }, mark(word, `${count} ${word}`))]), ".");
   };
   const home = async () => {
     const main = await load("site"), all = await load("runs"), seen = {};
     all.runs.forEach((run) => { seen[run.status] = (seen[run.status] || 0) + 1; });
     const states = Object.entries(seen).map(([state, count]) => `${count.toLocaleString("en")} ${count === 1 ? "run" : "runs"} ${state}`).join(", ");
-    const door = (kind, text, why) => e("li", {}, e("a", { href: at(kind) }, text), e("small", {}, why));
+    const door = (kind, text, why) => e("li", {}, e("a", { href: at(kind) }, text), `: ${why}`);
     page("", e("h1", {}, main.published ? "Which parts of attention does a translation model need?" : "Runs of one folder"),
       e("p", { class: "lead full" }, main.published ? "We change one part at a time in small recurrent and transformer models, train each change on several seeds, and compare." : "What has run, what it found, and what is still to come."),
-      main.findings.length ? e("div", { class: "front" }, e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, e("strong", {}, one.title), ` ${one.text} `, e("a", { href: at("table", one.more.table) }, one.more.words)))),
-        main.hero ? e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" }) : null) : null,
-      main.answers.length ? [e("h2", {}, "Eight answers"), e("div", { class: "cards" }, main.answers.map(card)),
-        e("p", { class: "note full" }, "Dot and line: a difference and its 95% interval; left of 0 is less. All cards have one axis, from −10 to +10 margins; a margin is the smallest difference of interest. Grey band: ± one margin; arrow: beyond the axis. The score is NLL, a loss in nats per sentence; a card with another unit says where its 0 is.")] : null,
-      main.published ? null : sweepTable(main, all),
-      e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null,
-      e("ul", { class: "doors" },
-        main.claims.length ? door("claims", "Check a number", "Every claim with its verdict, its contrasts and their runs.") : null,
-        door("runs", "Find a run", `${states || "No record yet"}. Search and sort by any field and score.`),
-        door("sentences", "Look inside", "Translations and attention maps of two models side by side."),
-        main.published ? door("sweeps", "Run your own", "The sweep files behind these pages; make sweep SWEEP=sweeps/… trains them again.") : null));
+      e("div", { class: main.findings.length ? "front" : null },
+        main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, e("strong", {}, one.title), ` ${one.text} `, e("a", { href: at("table", one.more.table) }, one.more.words)))) : null,
+        main.hero ? e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" }) : null,
+        main.answers.length ? e("section", {}, e("h2", {}, "Eight answers"), e("div", { class: "cards" }, main.answers.map(card),
+          e("div", { class: "key" }, axis(MARGINS), "Every card has this axis. Its unit is the margin, the smallest difference of interest; grey band: ± one margin; arrow: beyond. Dot and line: a difference, its 95% interval; left of 0 is less. The score is NLL, nats per sentence; a card with another unit says where its 0 is."))) : null,
+        main.published ? null : sweepTable(main, all),
+        e("section", { class: "next" }, e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null, e("ul", { class: "doors" },
+          main.claims.length ? door("claims", "Check a number", "every claim with its verdict, its contrasts and their runs.") : null,
+          door("runs", "Find a run", `${states || "no record yet"}; search and sort by any field and score.`),
+          door("sentences", "Look inside", "translations and attention maps of two models side by side."),
+          main.published ? door("sweeps", "Run your own", "the sweep files behind these pages; make sweep SWEEP=sweeps/… trains them again.") : null))));
   };
 
   // All claims, found by words and by verdict.
