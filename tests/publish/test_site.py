@@ -364,6 +364,36 @@ def test_runs_scroll_without_an_element_each_are_found_sorted_and_kept_in_the_ad
     assert "#/run/" in view.url
 
 
+def test_runs_come_in_the_order_of_claims_and_no_name_is_cut(whole, view):
+    """Claim 3 has the sweep scaling, claim 18 has hard_2."""
+    go(view, whole, "runs")
+    first = view.locator("table.runs tbody a").first
+    arm = data_of(whole, "sweep/scaling")["arms"][0]
+    assert first.get_attribute("href") == f"#/run/{arm['runs'][0]}"
+    names = view.locator("table.runs td:first-child")
+    longest = ", ".join(["learning rate 0.01, logits start as with 1/√d, maps learn at d^−½ of the rate"] * 2)[:110]
+    for width in (1280, 390):
+        view.set_viewport_size({"width": width, "height": 900})
+        names.first.locator("a").evaluate("(one, text) => { one.textContent = text; }", longest)
+        assert names.first.evaluate(
+            "one => [one.clientHeight >= one.scrollHeight, one.clientWidth >= one.scrollWidth]"
+        ) == [
+            True,
+            True,
+        ]
+
+
+@pytest.mark.parametrize("route", ["runs", "sweeps", "sweep/scaling", "table/scales"])
+def test_the_last_column_of_a_table_is_reached_on_a_phone(whole, view, route):
+    view.set_viewport_size({"width": 390, "height": 844})
+    go(view, whole, route)
+    for box in view.locator("main .wide:has(table)").all():
+        box.evaluate("one => { one.scrollLeft = one.scrollWidth; }")
+        right = box.locator("th").last.evaluate("one => one.getBoundingClientRect().right")
+        assert right <= box.evaluate("one => one.getBoundingClientRect().left + one.clientWidth") + 1
+        assert right <= 390
+
+
 def test_a_map_is_drawn_and_changes_with_the_head(lab, small, view):
     first, second = lab.ids[0], lab.ids[1]
     go(view, small, f"sentences?run={first}&with={second}&item=test%3A4&site=cross&layer=1&head=0")
@@ -385,6 +415,14 @@ def test_a_map_is_drawn_and_changes_with_the_head(lab, small, view):
     view.keyboard.press("ArrowRight")
     assert "W → X" in view.locator("#cell").inner_text()
 
+    view.set_viewport_size({"width": 1280, "height": 900})
+    view.locator("table.map").first.evaluate("""one => {
+      const add = (row, many) => row.append(...Array.from({length: many}, () => row.lastElementChild.cloneNode(true)));
+      [...one.rows].forEach(row => add(row, 16));
+      one.style.setProperty('--columns', one.rows[0].cells.length - 1);
+    }""")  # a sentence of twenty words
+    box = view.locator("figure .wide").first
+    assert box.evaluate("one => one.scrollWidth <= one.clientWidth")
     go(view, small, f"sentences?run={first}&with={second}&item=test")
     view.wait_for_function("document.querySelectorAll('table.map').length == 2")  # both records have this one map
     assert EVIL in view.locator("table.map").first.inner_text()

@@ -144,6 +144,7 @@ const site = (() => {
     made.innerHTML = html;
     made.content.querySelectorAll("a").forEach((one) => { const href = address(one.getAttribute("href")); one.replaceWith(href ? e("a", { href, rel: "noreferrer" }, [...one.childNodes]) : e("span", {}, [...one.childNodes])); });
     made.content.querySelectorAll("th, td").forEach((one) => { one.className = one.style.textAlign; one.removeAttribute("style"); if (one.tagName === "TH") one.scope = "col"; });
+    made.content.querySelectorAll("th").forEach((one) => { if (one.textContent.startsWith("Δ NLL")) { one.title = one.textContent; one.textContent = "Δ NLL"; } });
     made.content.querySelectorAll("table").forEach((one) => { const place = document.createComment(""); one.replaceWith(place); place.replaceWith(wide("Table", sortable(one))); });
     made.content.querySelectorAll("pre").forEach((one) => { one.className = "wide"; one.tabIndex = 0; });
     return [...made.content.childNodes];
@@ -316,7 +317,9 @@ const site = (() => {
     const claims = main.claims.filter((other) => other.sweeps.includes(name));
     page(name, crumbs(e("a", { href: at("sweeps") }, "Sweeps"), name), e("h1", {}, one.about || name), prose(one.introduction),
       claims.length ? e("p", {}, "Claims that it decides: ", claims.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`])) : null,
-      e("h2", {}, "Figure"), e("p", {}, `The score is ${[...new Set(one.arms.map((arm) => arm.title))].join(" or ")}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference, simultaneous over the arms, drawn around the baseline.`), strips(one, all),
+      e("h2", {}, "Figure"), e("p", {}, `The score is ${[...new Set(one.arms.map((arm) => arm.title))].join(" or ")}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference, drawn around the baseline.`),
+      claims.length ? e("p", { class: "note" }, "These intervals are simultaneous over all arms, each from the spread of its own two arms (Welch). A claim has its own interval of the same difference: it is simultaneous over the few contrasts planned for it, and may pool the spread of all arms. See ", claims.map((other, i) => [i ? ", " : claims.length > 1 ? "claims " : "claim ", link("claim", other.id, other.id)]), ".") : null,
+      strips(one, all),
       e("h2", {}, "Table"), prose(one.table),
       e("h2", {}, "Arms and runs"), e("ul", { class: "plain" }, one.arms.map((arm) => { const there = arm.runs.filter((id) => all.byId.has(id)), words = arm.words.toReversed().filter(Boolean).join(", ") || "all";
         return e("li", {}, there.length ? link("arm", armOf(there[0]), words) : words, arm.baseline ? " (baseline)" : "", ": ", there.length ? there.map((id, i) => [i ? ", " : "", link("run", id, `seed ${all.byId.get(id).seed}`)]) : "no run yet"); })));
@@ -388,7 +391,7 @@ const site = (() => {
   // All runs: only the rows in sight are elements.
   const FIRST = ["name", "seed", "sweeps", "status", "data.name", "model.family", "test/bleu", "test/exact", "test/nll", "tokens_per_second"];
   const WORDS = { "name": "arm", "data.name": "data", "model.family": "family", "test/bleu": "BLEU", "test/exact": "exact match", "test/nll": "NLL", "tokens_per_second": "tokens / s" };
-  const HEIGHT = 32;
+  const HEIGHT = 42;
   const text = (value) => (value === null || value === undefined ? "" : typeof value === "number" ? String(+value.toPrecision(6)) : String(value));
   const condition = (word, fields) => {
     const found = word.match(/^([^<>=!]+)(!=|<=|>=|=|<|>)(.*)$/);
@@ -405,8 +408,11 @@ const site = (() => {
     return (run) => (sign === "!=" ? names.every((field) => holds(run[field])) : names.some((field) => holds(run[field])));
   };
   const runs = async (_, query) => {
-    const all = await load("runs");
-    const rows = all.runs.map((run) => ({ ...run, name: all.name(run.arm), sweeps: all.sweeps(run.arm).join(" ") }));
+    const main = await load("site"), all = await load("runs"), order = new Map();
+    const names = new Set([...main.claims.flatMap((claim) => claim.sweeps), ...main.sweeps.map((sweep) => sweep.name)]);
+    names.forEach((name) => main.sweeps.find((sweep) => sweep.name === name).arms.forEach((arm) => arm.runs.forEach((id) => order.has(id) || order.set(id, order.size))));
+    const place = (run) => order.get(run.id) ?? order.size;
+    const rows = all.runs.map((run) => ({ ...run, name: all.name(run.arm), sweeps: all.sweeps(run.arm).join(" ") })).sort((a, b) => place(a) - place(b));
     const fields = [...new Set(rows.flatMap(Object.keys))];
     rows.forEach((run) => { run.text = Object.entries(run).map(([k, v]) => (v === null ? "" : `${k}=${v}`)).join(" ").toLowerCase(); });
     const state = { q: "", sort: "", columns: "", ...query };
@@ -415,7 +421,7 @@ const site = (() => {
     let found = [];
     const head = e("thead"), body = e("tbody"), grid = e("table", { class: "runs", "aria-label": "Runs" }, head, body);
     const box = e("div", { class: "wide scroll", tabindex: 0, role: "region", "aria-label": "Runs" }, grid), count = e("span", { role: "status" });
-    const cell = (run, name) => (name === "name" ? e("a", { href: at("run", run.id), title: run.id }, run.name) : typeof run[name] === "number" && name in all.digits ? told(run[name], all.digits[name]) : name === "tokens_per_second" ? told(run[name], 0) : text(run[name]));
+    const cell = (run, name) => (name === "name" ? e("a", { href: at("run", run.id), title: `${run.name}, ${run.id}` }, run.name) : typeof run[name] === "number" && name in all.digits ? told(run[name], all.digits[name]) : name === "tokens_per_second" ? told(run[name], 0) : text(run[name]));
     const paint = () => {
       const from = Math.max(0, Math.floor(box.scrollTop / HEIGHT) - 10), to = Math.min(found.length, from + Math.ceil(box.clientHeight / HEIGHT) + 20), columns = chosen();
       const space = (count) => e("tr", { "aria-hidden": "true", class: "space", style: { height: `${count * HEIGHT}px` } }, e("td", { colspan: columns.length }));
@@ -431,7 +437,7 @@ const site = (() => {
       grid.setAttribute("aria-rowcount", found.length + 1);
       grid.style.minWidth = `${18 + 6 * (chosen().length - 1)}rem`;
       box.scrollTop = 0;
-      count.textContent = `${found.length} of ${rows.length} runs`;
+      count.textContent = `${found.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} runs`;
       remember("runs", state);
       paint();
     };
@@ -439,7 +445,7 @@ const site = (() => {
     input.value = state.q;
     const boxes = e("div", { id: "columns" }, fields.map((name) => e("label", { class: "check" }, e("input", { type: "checkbox", value: name, checked: chosen().includes(name), onchange: () => { state.columns = [...boxes.querySelectorAll("input:checked")].map((one) => one.value).join(","); draw(); } }), ` ${name}`)));
     box.addEventListener("scroll", () => requestAnimationFrame(paint));
-    page("All runs", e("h1", {}, "All runs"), e("p", { class: "lead" }, `${rows.length} runs. Search by words and by fields, sort by any column.`),
+    page("All runs", e("h1", {}, "All runs"), e("p", { class: "lead full" }, `${rows.length.toLocaleString("en")} runs, in the order of the claims that their sweeps decide; those of further sweeps come last. Search by words and by fields, sort by any column.`),
       e("form", { class: "find", role: "search", onsubmit: (event) => event.preventDefault() }, e("label", {}, "Find ", input), " ", count),
       e("p", { class: "note" }, "A word matches the name, the sweeps and the configuration. ", ["field=value", "field!=value", "field<number", "field>number"].map((one) => [e("code", {}, one), " "]), "test a field; the end of its name is enough: ", e("code", {}, "heads>4"), ". All conditions must hold. The address keeps them."),
       e("details", {}, e("summary", {}, "Columns"), boxes), box);
@@ -491,7 +497,7 @@ const site = (() => {
       const say = `${word} → ${other}: ${weight.toFixed(3)}${linked ? ", gold link" : ""}`;
       return element("td", { style: { "--w": Math.min(1, Math.abs(weight)) }, class: `${linked ? "gold" : ""}${weight < 0 ? " minus" : ""}`, tabindex: t + s ? -1 : 0, "aria-label": say, onfocus: () => tell(say), onmouseenter: () => tell(say) });
     })));
-    const table = element("table", { class: "map", "aria-label": `Attention map, ${name}` }, element("thead", {}, head), element("tbody", {}, ...cells));
+    const table = element("table", { class: "map", style: { "--columns": columns.length, "--letters": Math.max(...rows.map((word) => word.length)) }, "aria-label": `Attention map, ${name}` }, element("thead", {}, head), element("tbody", {}, ...cells));
     table.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
       const here = event.target.closest("td");
