@@ -273,7 +273,7 @@ def test_all_effects_share_one_linear_axis_in_margins_and_an_arrow_stands_for_wh
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_no_line_breaks_inside_an_interval(whole, view, width):
+def test_no_line_breaks_inside_an_interval_or_a_scale(whole, view, width):
     view.set_viewport_size({"width": width, "height": 900})
     for route in ("", "claims", "claim/4b", "sweep/scaling"):
         go(view, whole, route)
@@ -281,7 +281,7 @@ def test_no_line_breaks_inside_an_interval(whole, view, width):
         lines = view.evaluate("""() => {
           const walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT), lines = [];
           for (let text; (text = walker.nextNode());)
-            for (const found of text.data.matchAll(/\\[[^\\]]*\\d, [^\\]]*\\]/g)) {
+            for (const found of text.data.matchAll(/\\[[^\\]]*\\d, [^\\]]*\\]|1\\/√?d/g)) {
               const range = document.createRange();
               range.setStart(text, found.index);
               range.setEnd(text, found.index + found[0].length);

@@ -65,17 +65,17 @@ const site = (() => {
   };
   const link = (kind, name, ...text) => e("a", { href: at(kind, name) }, ...text);
   const remember = (view, fields) => history.replaceState(null, "", at(view, undefined, Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== "" && value != null))));
-  // A line never breaks inside the brackets of an interval.
-  const INTERVAL = /(\[[−+]?[\d.,]+%?, [−+]?[\d.,]+%?\])/;
-  const keepIntervals = (tree) => {
+  // A line never breaks inside the brackets of an interval, or inside 1/√d.
+  const WHOLE = /(\[[−+]?[\d.,]+%?, [−+]?[\d.,]+%?\]|1\/√?d)/;
+  const keepWhole = (tree) => {
     const walker = document.createTreeWalker(tree, NodeFilter.SHOW_TEXT), texts = [];
-    while (walker.nextNode()) if (INTERVAL.test(walker.currentNode.data)) texts.push(walker.currentNode);
-    texts.forEach((text) => text.replaceWith(...text.data.split(INTERVAL).map((part, i) => (i % 2 ? e("span", { class: "whole" }, part) : part))));
+    while (walker.nextNode()) if (WHOLE.test(walker.currentNode.data) && !walker.currentNode.parentNode.closest("svg")) texts.push(walker.currentNode);
+    texts.forEach((text) => text.replaceWith(...text.data.split(WHOLE).map((part, i) => (i % 2 ? e("span", { class: "whole" }, part) : part))));
   };
   const page = (title, ...content) => {
     document.title = title ? `${title} · Attention, ablated` : "Attention, ablated";
     $("main").replaceChildren(...content.flat(2).filter(Boolean));
-    keepIntervals($("main"));
+    keepWhole($("main"));
   };
   const crumbs = (...parts) => e("p", { class: "crumbs" }, parts.filter(Boolean).map((part, i) => [i ? " › " : "", part]));
 
@@ -435,7 +435,7 @@ const site = (() => {
       head.replaceChildren(e("tr", {}, chosen().map((name, i) => e("th", { scope: "col", class: numeric.has(name) ? "right" : name === "name" ? "left first" : "left", title: name, "aria-sort": name === by ? (down > 0 ? "ascending" : "descending") : null },
         e("button", { type: "button", onclick: () => { state.sort = state.sort === name ? `-${name}` : name; draw(); head.querySelectorAll("button")[i].focus(); } }, WORDS[name] || all.titles[name] || name)))));
       grid.setAttribute("aria-rowcount", found.length + 1);
-      grid.style.minWidth = `${18 + 6 * (chosen().length - 1)}rem`;
+      grid.style.minWidth = `${20 + 5 * (chosen().length - 1)}rem`;
       box.scrollTop = 0;
       count.textContent = `${found.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} runs`;
       remember("runs", state);
