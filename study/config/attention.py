@@ -70,7 +70,7 @@ class AttentionConfig(Frozen):
         "standard",
         description="matched: the score's or the maps' initial scale is set so that each head's logits have "
         "standard deviation 1 at step 0, measured on the first training batch. rsqrt, inverse: W_Q and W_K start "
-        "at 1/d^¼ or 1/√d of their standard values, so that unscaled logits start as those with that scale.",
+        "at d^−¼ or d^−½ of their standard values, so that unscaled logits start as those with that scale.",
     )
     map_rate: Annotated[str, Choice("map_rate")] = Field(
         "common",

@@ -213,9 +213,15 @@ def test_every_kind_of_page_opens_without_errors_and_runs_no_text_of_a_record(la
 def test_the_first_page_has_findings_answers_and_the_picture_and_claims_are_found_by_words_and_by_verdict(whole, view):
     go(view, whole, "")
     assert (view.locator(".findings li").count(), view.locator("article.card").count()) == (3, 8)
-    assert view.locator(".card .point").count() == 8
+    assert view.locator(".card .strip").count() == 8
     assert view.evaluate("document.documentElement.scrollHeight") < 2600
-    view.wait_for_function("[...document.images].every(one => one.complete && one.naturalWidth)")
+    view.wait_for_function(
+        "document.images.length && [...document.images].every(one => one.complete && one.naturalWidth)"
+    )
+    view.set_viewport_size({"width": 1280, "height": 900})
+    boxes = {name: view.locator(name).bounding_box() for name in (".findings", ".front img", ".cards")}
+    assert boxes[".findings"]["x"] + boxes[".findings"]["width"] < boxes[".front img"]["x"]
+    assert boxes[".cards"]["y"] + boxes[".cards"]["height"] < 900
     go(view, whole, "claims")
     shown = view.locator("section.claim:not([hidden])")
     count = shown.count()
@@ -230,6 +236,68 @@ def test_the_first_page_has_findings_answers_and_the_picture_and_claims_are_foun
     assert set(shown.evaluate_all("all => all.map(one => one.dataset.word)")) == {"fails"}
     view.locator("section.claim:not([hidden]) h3 a").first.press("Enter")
     assert "#/claim/" in view.url
+
+
+EDGES = """() => [...document.querySelectorAll('.strip.forest')].map(strip => {
+  const place = name => parseFloat(strip.querySelector(name)?.style.left), ci = strip.querySelector('.ci')?.style;
+  return {band: strip.querySelector('.band').style.cssText, point: place('.point') || null,
+    low: ci ? parseFloat(ci.left) : null, high: ci ? parseFloat(ci.left) + parseFloat(ci.width) : null,
+    arrows: [...strip.querySelectorAll('.arrow')].map(one => one.classList[1])};
+})"""
+"""Places of the marks of every strip in % of its width; 4% and 96% are the ends of the axis."""
+
+
+def test_all_effects_share_one_linear_axis_in_margins_and_an_arrow_stands_for_what_lies_beyond(whole, view):
+    contrasts = {
+        (row["id"], float(row["difference"])): row for row in rows("tables/contrasts.csv") if row["difference"]
+    }
+    go(view, whole, "")
+    cards = view.evaluate(EDGES)
+    for card, answer in zip(cards, data_of(whole, "site")["answers"], strict=True):
+        difference = answer["ends"][0] - answer["zero"]
+        row = contrasts[answer["claim"], difference]
+        assert (answer["setting"], answer["margin"]) == (f"{row['corpus']}, {row['family']}", float(row["margin"]))
+        estimate = 50 + 4.6 * difference / answer["margin"]
+        assert card["point"] == (pytest.approx(estimate, abs=0.01) if 4 <= estimate <= 96 else None)
+    assert [len(card["arrows"]) for card in cards] == [1, 1, 1, 0, 0, 0, 0, 0]  # far below, far below, 5.4 to 12.1
+    for route in ("claims", "claim/4a", "claim/4b"):
+        go(view, whole, route)
+        strips = view.evaluate(EDGES)
+        assert {strip["band"] for strip in strips} == {cards[0]["band"]}
+        for strip in strips:
+            assert strip["point"] or strip["arrows"]
+            if strip["low"] is not None:
+                assert (strip["low"] <= 4) == ("left" in strip["arrows"])
+                assert (strip["high"] >= 96) == ("right" in strip["arrows"])
+        assert any(strip["arrows"] for strip in strips)
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_no_line_breaks_inside_an_interval_or_a_scale(whole, view, width):
+    view.set_viewport_size({"width": width, "height": 900})
+    for route in ("", "claims", "claim/4b", "sweep/scaling"):
+        go(view, whole, route)
+        view.evaluate("document.querySelectorAll('details').forEach(one => { one.open = true; })")
+        lines = view.evaluate("""() => {
+          const walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT), lines = [];
+          for (let text; (text = walker.nextNode());)
+            for (const found of text.data.matchAll(/\\[[^\\]]*\\d, [^\\]]*\\]|1\\/√?d/g)) {
+              const range = document.createRange();
+              range.setStart(text, found.index);
+              range.setEnd(text, found.index + found[0].length);
+              lines.push([found[0], new Set([...range.getClientRects()].map(box => Math.round(box.top))).size]);
+            }
+          return lines; }""")
+        assert len(lines) >= 8, route
+        assert [text for text, count in lines if count > 1] == [], route
+
+
+def test_a_claim_leads_to_those_that_use_the_same_sweeps(whole, view):
+    """Two sweeps are published here; claims 3, 4a and 24 use the first, and 18 alone the second."""
+    for identity, others in (("4a", ["3", "24"]), ("18", [])):
+        go(view, whole, f"claim/{identity}")
+        links = view.locator("#related a").evaluate_all("all => all.map(one => one.hash)")
+        assert links == [f"#/claim/{other}" for other in others]
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -296,6 +364,36 @@ def test_runs_scroll_without_an_element_each_are_found_sorted_and_kept_in_the_ad
     assert "#/run/" in view.url
 
 
+def test_runs_come_in_the_order_of_claims_and_no_name_is_cut(whole, view):
+    """Claim 3 has the sweep scaling, claim 18 has hard_2."""
+    go(view, whole, "runs")
+    first = view.locator("table.runs tbody a").first
+    arm = data_of(whole, "sweep/scaling")["arms"][0]
+    assert first.get_attribute("href") == f"#/run/{arm['runs'][0]}"
+    names = view.locator("table.runs td:first-child")
+    longest = ", ".join(["learning rate 0.01, logits start as with 1/√d, maps learn at d^−½ of the rate"] * 2)[:110]
+    for width in (1280, 390):
+        view.set_viewport_size({"width": width, "height": 900})
+        names.first.locator("a").evaluate("(one, text) => { one.textContent = text; }", longest)
+        assert names.first.evaluate(
+            "one => [one.clientHeight >= one.scrollHeight, one.clientWidth >= one.scrollWidth]"
+        ) == [
+            True,
+            True,
+        ]
+
+
+@pytest.mark.parametrize("route", ["runs", "sweeps", "sweep/scaling", "table/scales"])
+def test_the_last_column_of_a_table_is_reached_on_a_phone(whole, view, route):
+    view.set_viewport_size({"width": 390, "height": 844})
+    go(view, whole, route)
+    for box in view.locator("main .wide:has(table)").all():
+        box.evaluate("one => { one.scrollLeft = one.scrollWidth; }")
+        right = box.locator("th").last.evaluate("one => one.getBoundingClientRect().right")
+        assert right <= box.evaluate("one => one.getBoundingClientRect().left + one.clientWidth") + 1
+        assert right <= 390
+
+
 def test_a_map_is_drawn_and_changes_with_the_head(lab, small, view):
     first, second = lab.ids[0], lab.ids[1]
     go(view, small, f"sentences?run={first}&with={second}&item=test%3A4&site=cross&layer=1&head=0")
@@ -317,6 +415,14 @@ def test_a_map_is_drawn_and_changes_with_the_head(lab, small, view):
     view.keyboard.press("ArrowRight")
     assert "W → X" in view.locator("#cell").inner_text()
 
+    view.set_viewport_size({"width": 1280, "height": 900})
+    view.locator("table.map").first.evaluate("""one => {
+      const add = (row, many) => row.append(...Array.from({length: many}, () => row.lastElementChild.cloneNode(true)));
+      [...one.rows].forEach(row => add(row, 16));
+      one.style.setProperty('--columns', one.rows[0].cells.length - 1);
+    }""")  # a sentence of twenty words
+    box = view.locator("figure .wide").first
+    assert box.evaluate("one => one.scrollWidth <= one.clientWidth")
     go(view, small, f"sentences?run={first}&with={second}&item=test")
     view.wait_for_function("document.querySelectorAll('table.map').length == 2")  # both records have this one map
     assert EVIL in view.locator("table.map").first.inner_text()

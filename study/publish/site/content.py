@@ -32,12 +32,13 @@ from study.config.sites import READS
 from study.corpora import Pair
 from study.errors import InputError
 from study.folders import CHECKOUT
-from study.publish.pages import answerable, answers, findings
+from study.publish.pages import ANSWERS, answerable, answers, findings, numbers_of
 from study.publish.paper import evidence, numbers
 from study.scores import metrics
 from study.store.folder import ATTENTION, VALIDATIONS, sha256
 from study.store.manifest import Results
 from study.store.rows import arm_of
+from study.sweep.file import read_yaml
 from study.sweep.spec import Spec, load
 
 SENTENCES = 100
@@ -45,7 +46,7 @@ SENTENCES = 100
 MAPS = "maps.json"
 """File beside a record with maps of several sentences, by site, layer and head."""
 ASSETS = Path(__file__).parent / "assets"
-HERO = "figures/hero.svg"
+HERO = "figures/hero_narrow.svg"
 """The picture of the first page."""
 CURVES = ["valid_bleu", "valid_loss", "train_loss"]
 OF_A_RUN = ("error", "selection", "wandb")
@@ -276,7 +277,7 @@ def pages(content: Content) -> Iterator[tuple[str, bytes]]:
         for finding in findings(results):
             first_page["findings"].append(finding._asdict())
             yield _chunk(f"table/{finding.more['table']}", content.pooled(finding.more["table"]))
-        first_page["answers"] = [answer._asdict() for answer in answers(results)]
+        first_page["answers"] = _cards(results)
     picture = content.folder / HERO
     if content.published and picture.is_file():
         first_page["hero"] = HERO
@@ -284,6 +285,16 @@ def pages(content: Content) -> Iterator[tuple[str, bytes]]:
     yield _chunk("site", first_page)
     for name in ("site.css", "site.js", "index.html"):
         yield name, (ASSETS / name).read_bytes()
+
+
+def _cards(results: Results) -> Rows:
+    """Return the answers of the first page, each with the setting of its number and what its axis has as 0 and as 1."""
+    rows = []
+    for declared, answer in zip(read_yaml(ANSWERS)["answers"], answers(results), strict=True):
+        entry, number = numbers_of(results, declared["number"])
+        axis = {"zero": entry["plus"], "margin": number["margin"]}
+        rows.append({"setting": f"{number['corpus']}, {number['family']}"} | axis | answer._asdict())
+    return rows
 
 
 def _arms(spec: Spec) -> Rows:

@@ -65,9 +65,17 @@ const site = (() => {
   };
   const link = (kind, name, ...text) => e("a", { href: at(kind, name) }, ...text);
   const remember = (view, fields) => history.replaceState(null, "", at(view, undefined, Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== "" && value != null))));
+  // A line never breaks inside the brackets of an interval, or inside 1/√d.
+  const WHOLE = /(\[[−+]?[\d.,]+%?, [−+]?[\d.,]+%?\]|1\/√?d)/;
+  const keepWhole = (tree) => {
+    const walker = document.createTreeWalker(tree, NodeFilter.SHOW_TEXT), texts = [];
+    while (walker.nextNode()) if (WHOLE.test(walker.currentNode.data) && !walker.currentNode.parentNode.closest("svg")) texts.push(walker.currentNode);
+    texts.forEach((text) => text.replaceWith(...text.data.split(WHOLE).map((part, i) => (i % 2 ? e("span", { class: "whole" }, part) : part))));
+  };
   const page = (title, ...content) => {
     document.title = title ? `${title} · Attention, ablated` : "Attention, ablated";
     $("main").replaceChildren(...content.flat(2).filter(Boolean));
+    keepWhole($("main"));
   };
   const crumbs = (...parts) => e("p", { class: "crumbs" }, parts.filter(Boolean).map((part, i) => [i ? " › " : "", part]));
 
@@ -136,6 +144,7 @@ const site = (() => {
     made.innerHTML = html;
     made.content.querySelectorAll("a").forEach((one) => { const href = address(one.getAttribute("href")); one.replaceWith(href ? e("a", { href, rel: "noreferrer" }, [...one.childNodes]) : e("span", {}, [...one.childNodes])); });
     made.content.querySelectorAll("th, td").forEach((one) => { one.className = one.style.textAlign; one.removeAttribute("style"); if (one.tagName === "TH") one.scope = "col"; });
+    made.content.querySelectorAll("th").forEach((one) => { if (one.textContent.startsWith("Δ NLL")) { one.title = one.textContent; one.textContent = "Δ NLL"; } });
     made.content.querySelectorAll("table").forEach((one) => { const place = document.createComment(""); one.replaceWith(place); place.replaceWith(wide("Table", sortable(one))); });
     made.content.querySelectorAll("pre").forEach((one) => { one.className = "wide"; one.tabIndex = 0; });
     return [...made.content.childNodes];
@@ -162,21 +171,25 @@ const site = (() => {
       e("p", { class: "legend" }, drawn.map((line) => e("span", {}, e("i", { style: { background: line.colour } }), line.label))));
   };
   const percent = (value) => `${value.toFixed(2)}%`;
-  const CLIP = 25;
-  const margins = (value) => 50 + (50 * Math.asinh(Math.max(-CLIP, Math.min(CLIP, value)))) / Math.asinh(CLIP);
+  // All effects share one linear axis in margins; an arrow at its edge stands for what lies beyond.
+  const EDGE = 10;
+  const margins = (value) => 50 + (46 * Math.max(-EDGE, Math.min(EDGE, value))) / EDGE;
   const KINDS = { holds: "holds", fails: "fails", depends: "depends", open: "open", "not asked": "apart", "not yet run": "none" };
   const mark = (word, words) => e("span", { class: `mark ${KINDS[word] || "open"}` }, words || word);
   const voted = (row) => (row.no_vote ? mark("not asked", `not counted (${row.verdict})`) : mark(row.verdict));
   const axis = (marks) => e("div", { class: "axis", "aria-hidden": "true" }, marks.map(([place, text]) => e("span", { style: { left: percent(place) } }, text)));
-  const MARGINS = [-20, -5, -1, 0, 1, 5, 20].map((value) => [margins(value), told(value, 0, true)]);
-  const forest = (row, kind) => {
-    const ends = ["low", "high", "low90", "high90", "difference"].map((name) => row[name]);
-    if (!row.margin || row.low === undefined) return e("div", { class: "strip" }, e("span", { class: "none" }, row.margin ? "no interval" : "no margin"));
-    const [low, high, low90, high90, estimate] = ends.map((end) => (end === undefined ? undefined : margins(end / row.margin)));
-    const line = (from, to, name) => (from === undefined ? null : e("i", { class: name, style: { left: percent(Math.min(from, to)), width: percent(Math.abs(to - from)) } }));
+  const MARGINS = [-10, -5, 0, 5, 10].map((value) => [margins(value), told(value, 0, true)]);
+  const effect = ([estimate, ...ends], kind) => {
+    const [low, high] = ends, beyond = (value) => Math.abs(value) > EDGE && Math.sign(value);
+    const line = (from, to, name) => (from === undefined || (beyond(from) && beyond(from) === beyond(to)) ? null : e("i", { class: name, style: { left: percent(margins(from)), width: percent(margins(to) - margins(from)) } }));
     return e("div", { class: `strip forest ${KINDS[kind] || "open"}`, "aria-hidden": "true" },
       e("i", { class: "band", style: { left: percent(margins(-1)), right: percent(margins(-1)) } }), e("i", { class: "zero", style: { left: "50%" } }),
-      line(low, high, "ci"), line(low90, high90, "ci inner"), e("i", { class: "point", style: { left: percent(estimate) } }));
+      line(low, high, "ci"), line(ends[2], ends[3], "ci inner"), beyond(estimate) ? null : e("i", { class: "point", style: { left: percent(margins(estimate)) } }),
+      [-1, 1].filter((side) => [estimate, low, high].some((end) => beyond(end) === side)).map((side) => e("i", { class: `arrow ${side < 0 ? "left" : "right"}` })));
+  };
+  const forest = (row, kind) => {
+    if (!row.margin || row.low === undefined) return e("div", { class: "strip" }, e("span", { class: "none" }, row.margin ? "no interval" : "no margin"));
+    return effect(["difference", "low", "high", "low90", "high90"].map((name) => (row[name] === undefined ? undefined : row[name] / row.margin)), kind);
   };
   const asked = (row) => row.asked || "–";
   const claimRow = (row, kind, extra) => e("div", { class: "row" },
@@ -185,7 +198,7 @@ const site = (() => {
     e("div", { class: "number" }, row.estimate, e("small", {}, row.interval), row.second ? e("small", {}, row.second) : null),
     e("div", {}, extra));
   const forestHead = () => e("div", { class: "row heading" }, e("div", {}, "data and model"), e("div", {}, "first − second, in margins", axis(MARGINS)), e("div", { class: "number" }, "estimate", e("small", {}, "95% CI")), e("div", {}, "verdict"));
-  const HOW = "The dot is the estimate, the thin line its 95% interval, the thick line its 90% interval. The unit is the margin, the smallest difference of interest; the grey band is ± one margin. The scale is linear near 0 and logarithmic far out.";
+  const HOW = "Dot: estimate. Thin line: 95% interval; thick line: 90% interval. Unit: the margin, the smallest difference of interest; grey band: ± one margin. An arrow stands for what lies beyond ±10 margins.";
 
   // Strips of a sweep: a dot for each run, a bar for the mean; the interval is that of the difference, around the baseline.
   const strips = (sweep, all) => [...new Set(sweep.arms.map((arm) => arm.facet))].map((facet) => {
@@ -214,13 +227,9 @@ const site = (() => {
   });
 
   // First page: findings, answers as cards, the picture, verdicts and doors.
-  const card = (one) => {
-    const most = Math.max(...one.ends.map(Math.abs)) * 1.15 || 1, place = (value) => percent(50 + (50 * value) / most), [estimate, low, high] = one.ends;
-    return e("article", { class: "card" }, e("h3", {}, one.question), e("p", { class: "says" }, one.answer),
-      e("div", { class: `strip forest ${KINDS[one.verdict] || "open"}`, "aria-hidden": "true" }, e("i", { class: "zero", style: { left: "50%" } }),
-        e("i", { class: "ci", style: { left: place(low), width: percent((50 * (high - low)) / most) } }), e("i", { class: "point", style: { left: place(estimate) } })),
-      e("p", { class: "note" }, one.unit, e("br"), e("span", { class: "whole" }, one.number)), e("p", { class: "note" }, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
-  };
+  const card = (one) => e("article", { class: "card" }, e("h3", {}, one.question), e("p", { class: "says" }, one.answer),
+    effect(one.ends.map((end) => (end - one.zero) / one.margin), one.verdict),
+    e("p", {}, `${one.unit} `, e("span", { class: "whole" }, one.number)), e("p", {}, one.setting, one.zero ? `; 0 is ${one.zero}, margin ${one.margin}` : ""), e("p", {}, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
   const verdictBar = (claims) => {
     const counts = {};
     claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
@@ -232,18 +241,18 @@ const site = (() => {
     const states = Object.entries(seen).map(([state, count]) => `${count.toLocaleString("en")} ${count === 1 ? "run" : "runs"} ${state}`).join(", ");
     const door = (kind, text, why) => e("li", {}, e("a", { href: at(kind) }, text), `: ${why}`);
     page("", e("h1", {}, main.published ? "Which parts of attention does a translation model need?" : "Runs of one folder"),
-      e("p", { class: "lead" }, main.published ? "We change one part at a time in small recurrent and transformer models, train each change on several seeds, and compare." : "What has run, what it found, and what is still to come."),
-      main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, e("strong", {}, one.title), ` ${one.text} `, e("a", { href: at("table", one.more.table) }, one.more.words)))) : null,
-      main.answers.length ? [e("h2", {}, "Eight answers"), e("div", { class: "cards" }, main.answers.map(card)),
-        e("p", { class: "note" }, "Dot and line: a difference of NLL, a loss in nats per sentence, and its 95% interval; the stroke is zero. Text: generated German→English, or Multi30k.")] : null,
-      main.hero ? [e("h2", {}, "1/√d"), e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" })] : null,
-      main.published ? null : sweepTable(main, all),
-      e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null,
-      e("ul", { class: "plain" },
-        main.claims.length ? door("claims", "Check a number", "every claim with its verdict, its contrasts and their runs.") : null,
-        door("runs", "Find a run", `${states || "no record yet"}; search and sort by any field and score.`),
-        door("sentences", "Look inside", "translations and attention maps of two models side by side."),
-        main.published ? door("sweeps", "Run your own", "the sweep files behind these pages; make sweep SWEEP=sweeps/… trains them again.") : null));
+      e("p", { class: "lead full" }, main.published ? "We change one part at a time in small recurrent and transformer models, train each change on several seeds, and compare." : "What has run, what it found, and what is still to come."),
+      e("div", { class: main.findings.length ? "front" : null },
+        main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, e("strong", {}, one.title), ` ${one.text} `, e("a", { href: at("table", one.more.table) }, one.more.words)))) : null,
+        main.hero ? e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" }) : null,
+        main.answers.length ? e("section", {}, e("h2", {}, "Eight answers"), e("div", { class: "cards" }, main.answers.map(card),
+          e("div", { class: "key" }, axis(MARGINS), "Every card has this axis. Its unit is the margin, the smallest difference of interest; grey band: ± one margin; arrow: beyond. Dot and line: a difference, its 95% interval; left of 0 is less. The score is NLL, nats per sentence; a card with another unit says where its 0 is."))) : null,
+        main.published ? null : sweepTable(main, all),
+        e("section", { class: "next" }, e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null, e("ul", { class: "doors" },
+          main.claims.length ? door("claims", "Check a number", "every claim with its verdict, its contrasts and their runs.") : null,
+          door("runs", "Find a run", `${states || "no record yet"}; search and sort by any field and score.`),
+          door("sentences", "Look inside", "translations and attention maps of two models side by side."),
+          main.published ? door("sweeps", "Run your own", "the sweep files behind these pages; make sweep SWEEP=sweeps/… trains them again.") : null))));
   };
 
   // All claims, found by words and by verdict.
@@ -264,9 +273,9 @@ const site = (() => {
     box.addEventListener("input", show);
     show();
     chips.forEach((chip) => chip.addEventListener("click", () => { chip.setAttribute("aria-pressed", chip.getAttribute("aria-pressed") !== "true"); show(); }));
-    page("Claims", e("h1", {}, "Claims"), main.claims.length ? [e("p", {}, "Each row is one question of a claim; the page of the claim has every contrast. ", HOW),
+    page("Claims", e("h1", {}, "Claims"), main.claims.length ? [e("p", {}, "Each row is one question of a claim; the page of the claim has every contrast."),
       e("form", { class: "find", role: "search", onsubmit: (event) => event.preventDefault() }, e("label", {}, "Find a claim ", box), " ", count, e("span", { class: "chips", role: "group", "aria-label": "Verdicts" }, chips)),
-      e("div", { class: "forestplot" }, forestHead(), sections)] : e("p", {}, "No claim asks these runs."));
+      e("p", { class: "note" }, HOW), e("div", { class: "forestplot" }, forestHead(), sections)] : e("p", {}, "No claim asks these runs."));
   };
   const finished = (ids, all) => { const done = ids.filter((id) => all.byId.get(id)?.status === "finished").length; return done === ids.length ? done : `${done} of ${ids.length}`; };
   const sweepTable = (main, all) => (main.sweeps.length ? [e("h2", {}, "Sweeps"), e("p", {}, "A sweep is a set of experiments that answers one question. Its page has the figure, the table and every run."),
@@ -286,16 +295,19 @@ const site = (() => {
     const contrasts = rows.filter((row) => row.finding && row.finding !== "not yet run");
     const beside = (step, text) => { const other = main.claims[place + step]; return other ? e("a", { href: at("claim", other.id), rel: step < 0 ? "prev" : "next" }, text(`${other.id} ${other.statement}`)) : null; };
     const short = main.answers.find((row) => row.claim === id);
+    const shared = (other) => other.sweeps.filter((name) => one.sweeps.includes(name)).length;
+    const related = main.claims.filter((other) => other !== one && shared(other)).sort((a, b) => shared(b) - shared(a)).slice(0, MANY);
     page(`Claim ${id}`, crumbs(e("a", { href: at("claims") }, "Claims"), id), e("h1", {}, one.statement),
       short ? e("p", {}, `${short.question} `, e("strong", {}, short.answer), `. ${short.unit}: ${short.number}`) : null,
       e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.answer), e("small", {}, `${one.summary.hold} of ${one.summary.questions} questions hold, ${one.summary.fail} fail, ${one.summary.open} open`)),
       one.published ? e("p", {}, `Published effect: ${one.published}.`) : null,
-      made.length ? [e("h2", {}, "What the runs say"), e("p", {}, HOW), e("div", { class: "forestplot" }, forestHead(), made.map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, [voted(row), e("small", {}, row.no_vote ? `${row.finding}; ${row.no_vote}` : row.finding), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null])))] : null,
+      made.length ? [e("h2", {}, "What the runs say"), e("div", { class: "forestplot" }, forestHead(), made.map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, [voted(row), e("small", {}, row.no_vote ? `${row.finding}; ${row.no_vote}` : row.finding), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null]))), e("p", { class: "note" }, HOW)] : null,
       open.length ? [e("h2", {}, "Not yet run"), e("ul", { class: "plain" }, open.map((row) => e("li", {}, asked(row))))] : null,
-      contrasts.length ? [e("h2", {}, "Every contrast"), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "turns at", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.measure), armLinks(row.arms, all)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
-        row.estimate, row.interval, row.inner, String(row.margin ?? "–"), String(row.turns ?? "–"), row.holm === undefined ? "–" : String(row.holm), row.n ?? ""]), (i) => i > 2)] : null,
+      contrasts.length ? e("details", {}, e("summary", {}, `Every contrast (${contrasts.length}), with its runs`), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "turns at", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.measure), armLinks(row.arms, all)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
+        row.estimate, row.interval, row.inner, String(row.margin ?? "–"), String(row.turns ?? "–"), row.holm === undefined ? "–" : String(row.holm), row.n ?? ""]), (i) => i > 2)) : null,
       e("p", { class: "note" }, e("a", { href: at("guide") }, "How to read verdicts, columns and marks")),
       one.sweeps.length ? [e("h2", {}, "The sweeps behind it"), e("ul", { class: "plain" }, one.sweeps.map((name) => e("li", {}, link("sweep", name, name), ": ", main.sweeps.find((other) => other.name === name)?.about || "")))] : null,
+      related.length ? [e("h2", {}, "See also"), e("p", {}, "Claims that use the same sweeps; the first has the most of them."), e("ul", { class: "plain", id: "related" }, related.map((other) => e("li", {}, link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`)))] : null,
       e("nav", { class: "turn", "aria-label": "Claims" }, beside(-1, (text) => `← ${text}`), beside(1, (text) => `${text} →`)));
   };
 
@@ -305,7 +317,9 @@ const site = (() => {
     const claims = main.claims.filter((other) => other.sweeps.includes(name));
     page(name, crumbs(e("a", { href: at("sweeps") }, "Sweeps"), name), e("h1", {}, one.about || name), prose(one.introduction),
       claims.length ? e("p", {}, "Claims that it decides: ", claims.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`])) : null,
-      e("h2", {}, "Figure"), e("p", {}, `The score is ${[...new Set(one.arms.map((arm) => arm.title))].join(" or ")}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference, simultaneous over the arms, drawn around the baseline.`), strips(one, all),
+      e("h2", {}, "Figure"), e("p", {}, `The score is ${[...new Set(one.arms.map((arm) => arm.title))].join(" or ")}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference, drawn around the baseline.`),
+      claims.length ? e("p", { class: "note" }, "These intervals are simultaneous over all arms, each from the spread of its own two arms (Welch). A claim has its own interval of the same difference: it is simultaneous over the few contrasts planned for it, and may pool the spread of all arms. See ", claims.map((other, i) => [i ? ", " : claims.length > 1 ? "claims " : "claim ", link("claim", other.id, other.id)]), ".") : null,
+      strips(one, all),
       e("h2", {}, "Table"), prose(one.table),
       e("h2", {}, "Arms and runs"), e("ul", { class: "plain" }, one.arms.map((arm) => { const there = arm.runs.filter((id) => all.byId.has(id)), words = arm.words.toReversed().filter(Boolean).join(", ") || "all";
         return e("li", {}, there.length ? link("arm", armOf(there[0]), words) : words, arm.baseline ? " (baseline)" : "", ": ", there.length ? there.map((id, i) => [i ? ", " : "", link("run", id, `seed ${all.byId.get(id).seed}`)]) : "no run yet"); })));
@@ -377,7 +391,7 @@ const site = (() => {
   // All runs: only the rows in sight are elements.
   const FIRST = ["name", "seed", "sweeps", "status", "data.name", "model.family", "test/bleu", "test/exact", "test/nll", "tokens_per_second"];
   const WORDS = { "name": "arm", "data.name": "data", "model.family": "family", "test/bleu": "BLEU", "test/exact": "exact match", "test/nll": "NLL", "tokens_per_second": "tokens / s" };
-  const HEIGHT = 32;
+  const HEIGHT = 42;
   const text = (value) => (value === null || value === undefined ? "" : typeof value === "number" ? String(+value.toPrecision(6)) : String(value));
   const condition = (word, fields) => {
     const found = word.match(/^([^<>=!]+)(!=|<=|>=|=|<|>)(.*)$/);
@@ -394,8 +408,11 @@ const site = (() => {
     return (run) => (sign === "!=" ? names.every((field) => holds(run[field])) : names.some((field) => holds(run[field])));
   };
   const runs = async (_, query) => {
-    const all = await load("runs");
-    const rows = all.runs.map((run) => ({ ...run, name: all.name(run.arm), sweeps: all.sweeps(run.arm).join(" ") }));
+    const main = await load("site"), all = await load("runs"), order = new Map();
+    const names = new Set([...main.claims.flatMap((claim) => claim.sweeps), ...main.sweeps.map((sweep) => sweep.name)]);
+    names.forEach((name) => main.sweeps.find((sweep) => sweep.name === name).arms.forEach((arm) => arm.runs.forEach((id) => order.has(id) || order.set(id, order.size))));
+    const place = (run) => order.get(run.id) ?? order.size;
+    const rows = all.runs.map((run) => ({ ...run, name: all.name(run.arm), sweeps: all.sweeps(run.arm).join(" ") })).sort((a, b) => place(a) - place(b));
     const fields = [...new Set(rows.flatMap(Object.keys))];
     rows.forEach((run) => { run.text = Object.entries(run).map(([k, v]) => (v === null ? "" : `${k}=${v}`)).join(" ").toLowerCase(); });
     const state = { q: "", sort: "", columns: "", ...query };
@@ -404,7 +421,7 @@ const site = (() => {
     let found = [];
     const head = e("thead"), body = e("tbody"), grid = e("table", { class: "runs", "aria-label": "Runs" }, head, body);
     const box = e("div", { class: "wide scroll", tabindex: 0, role: "region", "aria-label": "Runs" }, grid), count = e("span", { role: "status" });
-    const cell = (run, name) => (name === "name" ? e("a", { href: at("run", run.id), title: run.id }, run.name) : typeof run[name] === "number" && name in all.digits ? told(run[name], all.digits[name]) : name === "tokens_per_second" ? told(run[name], 0) : text(run[name]));
+    const cell = (run, name) => (name === "name" ? e("a", { href: at("run", run.id), title: `${run.name}, ${run.id}` }, run.name) : typeof run[name] === "number" && name in all.digits ? told(run[name], all.digits[name]) : name === "tokens_per_second" ? told(run[name], 0) : text(run[name]));
     const paint = () => {
       const from = Math.max(0, Math.floor(box.scrollTop / HEIGHT) - 10), to = Math.min(found.length, from + Math.ceil(box.clientHeight / HEIGHT) + 20), columns = chosen();
       const space = (count) => e("tr", { "aria-hidden": "true", class: "space", style: { height: `${count * HEIGHT}px` } }, e("td", { colspan: columns.length }));
@@ -418,9 +435,9 @@ const site = (() => {
       head.replaceChildren(e("tr", {}, chosen().map((name, i) => e("th", { scope: "col", class: numeric.has(name) ? "right" : name === "name" ? "left first" : "left", title: name, "aria-sort": name === by ? (down > 0 ? "ascending" : "descending") : null },
         e("button", { type: "button", onclick: () => { state.sort = state.sort === name ? `-${name}` : name; draw(); head.querySelectorAll("button")[i].focus(); } }, WORDS[name] || all.titles[name] || name)))));
       grid.setAttribute("aria-rowcount", found.length + 1);
-      grid.style.minWidth = `${18 + 6 * (chosen().length - 1)}rem`;
+      grid.style.minWidth = `${20 + 5 * (chosen().length - 1)}rem`;
       box.scrollTop = 0;
-      count.textContent = `${found.length} of ${rows.length} runs`;
+      count.textContent = `${found.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} runs`;
       remember("runs", state);
       paint();
     };
@@ -428,7 +445,7 @@ const site = (() => {
     input.value = state.q;
     const boxes = e("div", { id: "columns" }, fields.map((name) => e("label", { class: "check" }, e("input", { type: "checkbox", value: name, checked: chosen().includes(name), onchange: () => { state.columns = [...boxes.querySelectorAll("input:checked")].map((one) => one.value).join(","); draw(); } }), ` ${name}`)));
     box.addEventListener("scroll", () => requestAnimationFrame(paint));
-    page("All runs", e("h1", {}, "All runs"), e("p", { class: "lead" }, `${rows.length} runs. Search by words and by fields, sort by any column.`),
+    page("All runs", e("h1", {}, "All runs"), e("p", { class: "lead full" }, `${rows.length.toLocaleString("en")} runs, in the order of the claims that their sweeps decide; those of further sweeps come last. Search by words and by fields, sort by any column.`),
       e("form", { class: "find", role: "search", onsubmit: (event) => event.preventDefault() }, e("label", {}, "Find ", input), " ", count),
       e("p", { class: "note" }, "A word matches the name, the sweeps and the configuration. ", ["field=value", "field!=value", "field<number", "field>number"].map((one) => [e("code", {}, one), " "]), "test a field; the end of its name is enough: ", e("code", {}, "heads>4"), ". All conditions must hold. The address keeps them."),
       e("details", {}, e("summary", {}, "Columns"), boxes), box);
@@ -480,7 +497,7 @@ const site = (() => {
       const say = `${word} → ${other}: ${weight.toFixed(3)}${linked ? ", gold link" : ""}`;
       return element("td", { style: { "--w": Math.min(1, Math.abs(weight)) }, class: `${linked ? "gold" : ""}${weight < 0 ? " minus" : ""}`, tabindex: t + s ? -1 : 0, "aria-label": say, onfocus: () => tell(say), onmouseenter: () => tell(say) });
     })));
-    const table = element("table", { class: "map", "aria-label": `Attention map, ${name}` }, element("thead", {}, head), element("tbody", {}, ...cells));
+    const table = element("table", { class: "map", style: { "--columns": columns.length, "--letters": Math.max(...rows.map((word) => word.length)) }, "aria-label": `Attention map, ${name}` }, element("thead", {}, head), element("tbody", {}, ...cells));
     table.addEventListener("keydown", (event) => {
       const step = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
       const here = event.target.closest("td");
@@ -627,7 +644,7 @@ const site = (() => {
     if (location.hash && !location.hash.startsWith("#/")) return;
     const [path, rest] = location.hash.slice(2).split("?"), [kind, name] = path.split("/").map(whole), mine = ++turnOf, here = location.hash;
     keys = {};
-    const broad = ["runs", "run", "sentences", "claim", "sentence"].includes(kind || "");
+    const broad = ["runs", "run", "sentences", "claim", "claims", ""].includes(kind || "");
     document.body.classList.toggle("broad", broad);
     await (Object.hasOwn(VIEWS, kind || "") ? VIEWS[kind || ""] : () => nothing("such page"))(name, Object.fromEntries(new URLSearchParams(rest)), kind);
     if (mine > 1) scrollTo(0, 0);
