@@ -38,6 +38,7 @@ DOCUMENTS = (
     "docs/getting-started.md",
     "docs/articles.md",
     "docs/decoder-only.md",
+    "docs/real-text.md",
     "docs/verdicts.md",
     "results/README.md",
 )
