@@ -187,9 +187,7 @@ class Runs:
         frame = pd.DataFrame(rows, columns=columns)
         frame = frame.fillna({"rule": "", "device": ""}).astype(dict.fromkeys(measures.FACTS, float))
         for name in dict.fromkeys([*spec.metrics.values(), *metrics]):
-            split, score, *part = name.split("/", 2)
-            scores = self.scored(split, score)
-            values = [scores.get(run.id, {}).get(part[0] if part else None) for run in runs]
+            values = [self.score(run.id, name) for run in runs]
             frame[name] = pd.Series(values, dtype=float).where(frame["state"].isin(SCORED))
         return frame
 
@@ -311,6 +309,11 @@ class Runs:
             return measure.of(self.scored(*metric.split("/")[:2])[identity])
         except KeyError:
             raise InputError(f"{self.store.where(identity)}: expected {metric}, got a record without it.") from None
+
+    def score(self, identity: str, metric: str) -> float | None:
+        """Return a score of a run by `split/metric` or `split/metric/subset`; None without it."""
+        split, score, *subset = metric.split("/", 2)
+        return self.scored(split, score).get(identity, {}).get(subset[0] if subset else None)
 
     def scored(self, split: str, score: str) -> dict[str, Parts]:
         """Return the values of one score by run and subset."""
