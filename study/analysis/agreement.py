@@ -208,7 +208,6 @@ def _counterparts(runs: Runs, spec: Spec, metric: str) -> dict[Any, pd.DataFrame
         by_arm.setdefault(arm_of(identity), []).append(identity)
     scores: dict[Any, pd.DataFrame] = {}
     for cell in spec.runnable:
-        assert cell.experiment is not None
         counterpart = encoder_decoder(cell.overrides)
         ids = by_arm.get(arm_of(experiment_id(counterpart)), []) if counterpart else []
         if len(ids) >= FEWEST:

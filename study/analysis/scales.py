@@ -87,9 +87,8 @@ def usual(table: pd.DataFrame) -> pd.DataFrame:
 
 def _setting(arm: ArmRuns) -> dict[str, Any]:
     """Return what declared runs are: their setting, arm and learning rate."""
-    experiment = arm.runs[0].cell.experiment
-    assert experiment is not None
-    site, model, training = experiment.model.attention.aligning, experiment.model, experiment.training
+    model, training = arm.experiment.model, arm.experiment.training
+    site = model.attention.aligning
     return {
         "family": model.family,
         "width": model.width,

@@ -201,7 +201,7 @@ def _within(contrast: Contrast, among: QuestionArms) -> Weighted:
     """
     declared = among.levels(contrast.arm)[()]
     if contrast.statistic == "costly":
-        metrics.check_claimed(f"{among.measure.metric}/without cross 0 0", declared.corpus)
+        metrics.check_claimed(f"{among.measure.metric}/without cross 0 0", declared.experiment.data)
     arm = among.values(declared, contrast.of)
     bases = [among.values(declared, name) for name in contrast.subtracted]
     number = contrast.minus if isinstance(contrast.minus, float) else 0.0

@@ -89,7 +89,7 @@ class Evaluator:
         corpus, _, family = pair.partition("/")
         arms = self._arms(question, corpus, family)
         for name in (metric, *(name for contrast in question.contrasts for name in contrast.metric_names)):
-            metrics.check_claimed(name, arms[0].corpus)
+            metrics.check_claimed(name, arms[0].experiment.data)
         margin = margin_of(question, metric, pair, self.margins)
         costing = None
         if "costly" in question.statistics:  # the margin is in what is counted
