@@ -56,21 +56,23 @@ def sentences(
     if split not in corpus.splits or split == "train":
         raise InputError(f"split: expected {', '.join(['valid', *corpus.tests])}, got {split}.")
     pairs = corpus.splits[split]
+    references = [pair.target for pair in pairs]
     columns: dict[str, Any] = {"line": range(1, len(pairs) + 1)}
-    texts = {f"hypothesis{end}": store.hypotheses(identity, split) for end, (store, identity) in runs.items()}
+    texts = {}
     for end, (store, identity) in runs.items():
-        if (count := len(texts[f"hypothesis{end}"])) != len(pairs):
-            expected = f"expected {len(pairs)} translations of {split}, got {count}"
+        translations = texts[f"hypothesis{end}"] = store.hypotheses(identity, split)
+        if len(translations) != len(pairs):
+            expected = f"expected {len(pairs)} translations of {split}, got {len(translations)}"
             raise InputError(f"{store.where(identity)}: {expected}. Restore the file.")
+        scorer = scoring.TEXT_SCORES[score]
         columns[f"score{end}"] = [
-            scoring.TEXT_SCORES[score]([text], [pair.target]).value
-            for text, pair in zip(texts[f"hypothesis{end}"], pairs, strict=True)
+            scorer([text], [reference]).value for text, reference in zip(translations, references, strict=True)
         ]
     frame = pd.DataFrame(columns)
     if versus is not None:
         frame["difference"] = frame["score"] - frame["score_vs"]
     by = "score" if versus is None else "difference"
-    frame["source"], frame["reference"] = [pair.source for pair in pairs], [pair.target for pair in pairs]
+    frame["source"], frame["reference"] = [pair.source for pair in pairs], references
     frame = frame.assign(**texts).sort_values([by, "line"], ignore_index=True)
     frame.attrs = {"split": split, "score": score}
     return frame

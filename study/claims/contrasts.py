@@ -250,8 +250,13 @@ def _correlation(contrast: Contrast, among: QuestionArms) -> Weighted:
 
 def _synthetic(name: str, values: Mapping[int, float], of: Sequence[Arm]) -> Arm:
     """Return an arm whose values are computed from several others."""
-    diverged, holes = sum(arm.diverged for arm in of), sum(arm.holes for arm in of)
-    return Arm(name, values, diverged, holes, tuple(run for arm in of for run in arm.runs), name)
+    diverged = holes = 0
+    runs: list[str] = []
+    for arm in of:
+        diverged += arm.diverged
+        holes += arm.holes
+        runs += arm.runs
+    return Arm(name, values, diverged, holes, tuple(runs), name)
 
 
 def name_of(contrast: Contrast, measure: Measure, words: bool = True) -> str:

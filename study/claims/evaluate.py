@@ -88,8 +88,9 @@ class Evaluator:
         """Return the contrasts of a question by one of its scores, checked, with their arms."""
         corpus, _, family = pair.partition("/")
         arms = self._arms(question, corpus, family)
-        for name in (metric, *(name for contrast in question.contrasts for name in contrast.metric_names)):
-            metrics.check_claimed(name, arms[0].experiment.data)
+        for contrast in question.contrasts:
+            for name in (metric, *contrast.metric_names):
+                metrics.check_claimed(name, arms[0].experiment.data)
         margin = margin_of(question, metric, pair, self.margins)
         costing = None
         if "costly" in question.statistics:  # the margin is in what is counted
@@ -154,8 +155,11 @@ class Evaluator:
             one_bleu = self.margins["bleu"].values.get(pair, {}).get(unit) if "bleu" in self.margins else None
         if one_bleu is None or not question.statistics <= {"difference", "interaction", "within", "draws"}:
             return []
-        effects = [effect for effect in claim.effects if not effect.parts or question.part in effect.parts]
-        return [(effect.bleu, effect.bleu * one_bleu) for effect in effects]
+        effects = []
+        for effect in claim.effects:
+            if not effect.parts or question.part in effect.parts:
+                effects.append((effect.bleu, effect.bleu * one_bleu))
+        return effects
 
 
 def _check_direction(question: Question, contrast: Contrast, metric: str) -> None:

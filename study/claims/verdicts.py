@@ -29,8 +29,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields, replace
 
 from study.analysis.inference import FEWEST, LEVEL, POWER, SentenceNoise, Test, adjusted, false_discovery, quantile
 from study.analysis.measures import Measure
@@ -198,13 +198,14 @@ class Finding(Judged):
         second: the same contrast by the second score of the question.
         verdict: of the question, which is the same for all its contrasts.
         decides: the row stands for its question.
-        false_discovery: p by Benjamini and Hochberg over all contrasts on which verdicts rest.
+        false_discovery: p by Benjamini and Hochberg over all contrasts on which verdicts rest. Those without a vote
+            have none, nor have exact tests, whose p depends on the number of runs alone.
     """
 
     second: Judged | None
     verdict: str
     decides: bool
-    false_discovery: float | None
+    false_discovery: float | None = None
 
     @property
     def votes(self) -> bool:
@@ -219,20 +220,17 @@ def findings(answers: Sequence[Answer], whole_file: bool) -> list[Finding]:
         answers: the answers.
         whole_file: they answer all questions of a file, so p is adjusted by Benjamini and Hochberg, too.
     """
-    adjusted_p: Mapping[int, float] = {}
-    if whole_file:
-        adjusted_p = over_the_study([contrast for answer in answers for contrast in answer.contrasts])
     rows: list[Finding] = []
+    p_values: dict[int, float] = {}
     for answer in answers:
         for number, (contrast, second) in enumerate(zip(answer.contrasts, answer.second, strict=True)):
-            row = Finding(
-                **vars(contrast),
-                second=second,
-                verdict=answer.verdict,
-                decides=number == answer.decisive,
-                false_discovery=adjusted_p.get(len(rows)),
-            )
-            rows.append(row)
+            p = contrast.test.p
+            if whole_file and p is not None and contrast.test.method != "exact" and not contrast.question.no_vote:
+                p_values[len(rows)] = p
+            decides = number == answer.decisive
+            rows.append(Finding(**vars(contrast), second=second, verdict=answer.verdict, decides=decides))
+    for number, p in zip(p_values, false_discovery(list(p_values.values())), strict=True):
+        rows[number] = replace(rows[number], false_discovery=p)
     return rows
 
 
@@ -410,18 +408,6 @@ def _ends(test: Test) -> tuple[float, ...]:
 def inside(test: Test, margin: float) -> bool:
     """Two one-sided tests (Schuirmann 1987): the 90% interval lies within ± margin."""
     return test.low90 is not None and test.high90 is not None and -margin < test.low90 and test.high90 < margin
-
-
-def over_the_study(contrasts: Sequence[Judged]) -> dict[int, float]:
-    """Return p by Benjamini and Hochberg over all contrasts on which verdicts rest, by the number of the contrast.
-
-    Those without a vote have none, nor have exact tests, whose p depends on the number of runs alone.
-    """
-    p_values = {}
-    for number, row in enumerate(contrasts):
-        if row.test.p is not None and row.test.method != "exact" and not row.question.no_vote:
-            p_values[number] = row.test.p
-    return dict(zip(p_values, false_discovery(list(p_values.values())), strict=True))
 
 
 def by_claim(rows: Sequence[Finding]) -> dict[str, list[Finding]]:
