@@ -336,9 +336,8 @@ def gains(runs: Runs) -> Table:
         table = [[helps_text, helps - helps_text], [others_text, others - others_text]]
         p = float(fisher_exact(table, "greater").pvalue)
         cells = {"arm": words, "helps": f"{helps_text} of {helps}", "others": f"{others_text} of {others}"}
-        numbers = {"arms": words, "helps": helps, "helps_text": helps_text}
-        numbers |= {"others": others, "others_text": others_text, "p": p}
-        rows.append(Row(cells | {"p": p_value(p)}, numbers=numbers))
+        counted = {"helps": helps, "helps_text": helps_text, "others": others, "others_text": others_text}
+        rows.append(Row(cells | {"p": p_value(p)}, numbers={"arms": words, **counted, "p": p}))
     columns = {"arm": "arms", "helps": "gain on the grammar: gain on Multi30k"}
     columns |= {"others": "do not gain on the grammar: gain on Multi30k", "p": "Fisher p"}
     notes = [

@@ -198,12 +198,10 @@ def _row(facet: Facet, arm: Arm, scores: Mapping[str, Sequence[str]], pruned: bo
         cells["difference"] = labels.number(test.difference, digits, True) + MARKS.get(test.method, "")
         cells["interval"] = labels.interval(test.low, test.high, digits)
         cells["holm"] = labels.p_value(test.holm)
-    cells["freed"] = labels.NOTHING
-    if rows["freed"].notna().any():
-        freed, heads = labels.number(means["freed"], 1), labels.number(means["heads"], 0)
-        cells["freed"] = f"{freed} of {heads}{_part(rows['freed'])}"
-    for name, decimals in {"with_one_head": 1, "entropy": 2, "tokens_per_second": 0}.items():
+    for name, decimals in {"freed": 1, "with_one_head": 1, "entropy": 2, "tokens_per_second": 0}.items():
         cells[name] = labels.number(means[name], decimals)
+    if rows["freed"].notna().any():
+        cells["freed"] += f" of {labels.number(means['heads'], 0)}{_part(rows['freed'])}"
     bold: frozenset[str] = frozenset({"difference", "interval", "holm"} if test.significant else ())
     return Row(cells, labels.arm_words(facet.name), bold, numbers)
 

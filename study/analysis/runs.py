@@ -335,14 +335,12 @@ class Runs:
     def _run(self, spec: Spec, cell: Cell, published: bool) -> DeclaredRun:
         """Return a cell with the state of its run. Working records are checked; `study verify` checks others."""
         e, store = cell.experiment, self.store
-        if e is None:
-            seed = cell.overrides.get("seed")
-            return DeclaredRun(cell.facet, cell.arm, seed, "", "inapplicable", cell.reason, cell)
-        run = DeclaredRun(cell.facet, cell.arm, e.seed, cell.id, "missing", "", cell)
-        if not published:
+        seed, state = (e.seed, "missing") if e else (cell.overrides.get("seed"), "inapplicable")
+        run = DeclaredRun(cell.facet, cell.arm, seed, cell.id, state, cell.reason, cell)
+        if e is None or not published:
             return run
         if store.published:
-            state = store.facts[cell.id]["status"] if cell.id in store.facts else "missing"
+            state = store.facts.get(cell.id, {}).get("status", state)
         elif (state := store.state(cell.id)) in MADE:
             record = store.record(cell.id)
             for name, expected in {"id": cell.id, "config_hash": config_hash(e), "seed": e.seed}.items():

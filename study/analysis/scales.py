@@ -115,7 +115,7 @@ def _words(point: Mapping[Any, Any]) -> str:
 def rates_table(runs: Runs) -> Table:
     """Return the scores of every arm at every learning rate; the rate that validation chooses is bold."""
     rows = []
-    for point in points(runs).to_dict("records"):
+    for point in points(runs).drop(columns="best").to_dict("records"):
         cells = {
             "arm": point["arm"],
             "rate": f"{point['learning_rate']:g}",
@@ -125,7 +125,7 @@ def rates_table(runs: Runs) -> Table:
             "valid": number(point["valid"], 3),
         }
         bold = frozenset(cells) if point["chosen"] else frozenset()
-        rows.append(Row(cells, _words(point), bold, {name: point[name] for name in NUMBERS}))
+        rows.append(Row(cells, _words(point), bold, point))
     columns = {"arm": "arm", "rate": "learning rate", "n": "runs", "exact": "exact match, %"}
     columns |= {"nll": "NLL per sentence (without pronouns)", "valid": "NLL on validation"}
     notes = [

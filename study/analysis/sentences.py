@@ -20,10 +20,10 @@ Named = tuple[Store, str]
 
 def sentences(
     run: Named,
-    versus: Named | None = None,
-    split: str | None = None,
-    score: str | None = None,
-    folder: Path | None = None,
+    versus: Named | None,
+    split: str | None,
+    score: str | None,
+    folder: Path | None,
 ) -> pd.DataFrame:
     """Return one row for each sentence of a split, the worst first.
 

@@ -85,7 +85,7 @@ def compare(runs: Runs, predictions: Predictions) -> dict[str, pd.DataFrame]:
     bleus = agree(runs, specs, predictions.bleu) if predictions.bleu else None
     if losses.lacking or (bleus and bleus.lacking) or not losses.effects:
         return {}
-    arms = pd.DataFrame(losses.effects).drop(columns=["family", "runs"])
+    arms = pd.DataFrame(losses.effects).drop(columns="family")
     if bleus:
         bleu = pd.DataFrame(bleus.effects)
         for end in ("effect", "low", "high"):
@@ -96,7 +96,7 @@ def compare(runs: Runs, predictions: Predictions) -> dict[str, pd.DataFrame]:
     direction = arms["found"].map(SIGNS)
     arms["class"] = arms["found"] == arms["foretold"]
     arms["direction"] = direction == arms["foretold"].map(SIGNS)
-    arms["runs"] = [row["runs"] for row in losses.effects]
+    arms["runs"] = arms.pop("runs")
     hits = arms[["direction", "class"]].add_prefix("the rule, ")
     hits[FITTED] = _classes(arms, BREAKS * slope) == arms["foretold"]
     for name, sign in NAIVE.items():

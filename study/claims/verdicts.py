@@ -34,6 +34,7 @@ from dataclasses import dataclass, fields, replace
 
 from study.analysis.inference import FEWEST, LEVEL, POWER, SentenceNoise, Test, adjusted, false_discovery, quantile
 from study.analysis.measures import Measure
+from study.analysis.power import MOST
 from study.claims import schema
 from study.claims.contrasts import Weighted, name_of
 from study.claims.schema import Claim, Contrast, Question
@@ -53,8 +54,6 @@ HOLDS, FAILS, OPEN = "holds", "fails", "open"
 """Verdicts on a question, and on a claim."""
 DEPENDS, NOT_ASKED = "depends", "not asked"
 """Further verdicts on a claim."""
-MOST = 1000
-"""Largest number of seeds that is tried."""
 
 
 @dataclass(frozen=True)
@@ -372,7 +371,7 @@ def _word_for_noninferiority(test: Test, sign: int, margin: float, diverged: Col
     if 1 in diverged:
         return UNDECIDED
     if test.method == "exact":
-        nearest = min(sign * end for end in _ends(test))
+        nearest = sign * (test.difference or 0.0)
     elif test.low90 is not None and test.high90 is not None:
         nearest = min(sign * test.low90, sign * test.high90)
     else:
