@@ -103,9 +103,9 @@ def facet_of(name: str, metric: str, rows: pd.DataFrame, arms: tuple[Arm, ...], 
 def questions(spec: Spec) -> tuple[str, ...]:
     """Return the questions of a sweep's pruning runs; empty if it has none."""
     names: dict[str, None] = {}
-    for cell in spec.cells:
-        if cell.experiment and cell.experiment.pruning:
-            names[cell.experiment.pruning.question] = None
+    for run in spec.runnable:
+        if run.experiment.pruning:
+            names[run.experiment.pruning.question] = None
     return tuple(names)
 
 

@@ -259,7 +259,7 @@ def _synthetic(name: str, values: Mapping[int, float], of: Sequence[Arm]) -> Arm
     return Arm(name, values, diverged, holes, tuple(runs), name)
 
 
-def name_of(contrast: Contrast, measure: Measure, words: bool = True) -> str:
+def name_of(contrast: Contrast, measure: Measure, words: bool) -> str:
     """Return a contrast in words, such as `all states − final state`, or by names of fields."""
     if contrast.name:
         return contrast.name

@@ -94,9 +94,9 @@ class Comparison:
     family: str
     measure: Measure
     weighted: Weighted
-    margin: float | None = None
-    effects: Sequence[tuple[float, float]] = ()
-    noise: SentenceNoise | None = None
+    margin: float | None
+    effects: Sequence[tuple[float, float]]
+    noise: SentenceNoise | None
 
     def name(self, words: bool = True) -> str:
         """Return the contrast in words, or by names of fields."""
@@ -233,7 +233,7 @@ def findings(answers: Sequence[Answer], whole_file: bool) -> list[Finding]:
     return rows
 
 
-def conclude(contrasts: Sequence[Comparison], second: Sequence[Comparison] = (), rules: Rules = Rules()) -> Answer:
+def conclude(contrasts: Sequence[Comparison], second: Sequence[Comparison], rules: Rules = Rules()) -> Answer:
     """Test the contrasts of a question as one family, give each its word, and answer the question.
 
     The contrast that decides has the weakest stance of all, or the strongest if one is enough. Of several, the one
