@@ -28,17 +28,18 @@ def join(sweeps: Mapping[str, Compared]) -> Compared:
     """
     import pandas as pd
 
-    heads: dict[bool, dict[str, str]] = {True: {}, False: {}}
+    scores: dict[str, str] = {}
+    further: dict[str, str] = {}
     notes: dict[str, list[str]] = {}
     for name, (table, _, _) in sweeps.items():
         for key, head in table.columns.items():
             if key not in LEFT_OUT:
-                of_kind = heads[key.partition("/")[0] in METRICS]
+                of_kind = scores if key.partition("/")[0] in METRICS else further
                 if of_kind.setdefault(key, head) != head:
                     of_kind[key] = "Δ"
         for note in table.notes:
             notes.setdefault(note.partition("docs/")[0].strip(), []).append(name)
-    columns = {name: heads[False].pop(name) for name in ("arm", "n")} | heads[True] | heads[False]
+    columns = {"arm": further.pop("arm"), "n": further.pop("n")} | scores | further
     rows, parts, frames = [], [], []
     for name, (table, facets, frame) in sweeps.items():
         for row in table.rows:

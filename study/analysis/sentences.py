@@ -42,7 +42,9 @@ def sentences(
     """
     import pandas as pd
 
-    runs = {"": run} | ({} if versus is None else {"_vs": versus})
+    runs = {"": run}
+    if versus is not None:
+        runs["_vs"] = versus
     trees = [store.rest(identity) for store, identity in runs.values()]
     facts = [(tree["data"] or {}).get("files") for tree in trees]
     if versus is not None and all(facts) and facts[0] != facts[1]:
@@ -69,9 +71,10 @@ def sentences(
             scorer([text], [reference]).value for text, reference in zip(translations, references, strict=True)
         ]
     frame = pd.DataFrame(columns)
+    by = "score"
     if versus is not None:
-        frame["difference"] = frame["score"] - frame["score_vs"]
-    by = "score" if versus is None else "difference"
+        by = "difference"
+        frame[by] = frame["score"] - frame["score_vs"]
     frame["source"], frame["reference"] = [pair.source for pair in pairs], references
     frame = frame.assign(**texts).sort_values([by, "line"], ignore_index=True)
     frame.attrs = {"split": split, "score": score}

@@ -142,9 +142,10 @@ class Table:
         console = Console(highlight=False)
         if not console.is_terminal:
             console.width = 100
-        if console.measure(grid, options=console.options.update(width=1000)).minimum > console.width:
+        wide = console.options.update(width=1000)
+        if console.measure(grid, options=wide).minimum > console.width:
             grid.padding = (0, 0, 0, 0)
-        console.width = max(console.width, console.measure(grid, options=console.options.update(width=1000)).minimum)
+        console.width = max(console.width, console.measure(grid, options=wide).minimum)
         notes = (Text(shown(note), style="dim") for note in self.notes)
         console.print(Text(shown(self.title), style="bold"), grid, "", *notes, sep="\n")
 

@@ -172,33 +172,15 @@ class Judged(Comparison):
         return None
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Answer to a question in one corpus and family.
-
-    Attributes:
-        contrasts: its contrasts by its score.
-        second: the same contrasts by its second score; None for each if it has one score.
-        verdict: holds, fails, open, not yet run.
-        decisive: number of the contrast that stands for the question.
-    """
-
-    contrasts: Sequence[Judged]
-    second: Sequence[Judged | None]
-    verdict: str
-    decisive: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class Finding(Judged):
-    """A judged contrast and the answer to its question. One row of the tables. `findings` makes it.
+    """A judged contrast and the answer to its question. One row of the tables. `conclude` makes it.
 
     Attributes:
         second: the same contrast by the second score of the question.
         verdict: of the question, which is the same for all its contrasts.
         decides: the row stands for its question.
-        false_discovery: p by Benjamini and Hochberg over all contrasts on which verdicts rest. Those without a vote
-            have none, nor have exact tests, whose p depends on the number of runs alone.
+        false_discovery: p by Benjamini and Hochberg, see `over_the_study`; None if not all claims are evaluated.
     """
 
     second: Judged | None
@@ -212,28 +194,7 @@ class Finding(Judged):
         return not self.question.no_vote and self.verdict != NOT_RUN
 
 
-def findings(answers: Sequence[Answer], whole_file: bool) -> list[Finding]:
-    """Return the rows of the tables for the answers to some questions.
-
-    Args:
-        answers: the answers.
-        whole_file: they answer all questions of a file, so p is adjusted by Benjamini and Hochberg, too.
-    """
-    rows: list[Finding] = []
-    p_values: dict[int, float] = {}
-    for answer in answers:
-        for number, (contrast, second) in enumerate(zip(answer.contrasts, answer.second, strict=True)):
-            p = contrast.test.p
-            if whole_file and p is not None and contrast.test.method != "exact" and not contrast.question.no_vote:
-                p_values[len(rows)] = p
-            decides = number == answer.decisive
-            rows.append(Finding(**vars(contrast), second=second, verdict=answer.verdict, decides=decides))
-    for number, p in zip(p_values, false_discovery(list(p_values.values())), strict=True):
-        rows[number] = replace(rows[number], false_discovery=p)
-    return rows
-
-
-def conclude(contrasts: Sequence[Comparison], second: Sequence[Comparison], rules: Rules = Rules()) -> Answer:
+def conclude(contrasts: Sequence[Comparison], second: Sequence[Comparison], rules: Rules = Rules()) -> list[Finding]:
     """Test the contrasts of a question as one family, give each its word, and answer the question.
 
     The contrast that decides has the weakest stance of all, or the strongest if one is enough. Of several, the one
@@ -254,7 +215,26 @@ def conclude(contrasts: Sequence[Comparison], second: Sequence[Comparison], rule
         return weakest * stances[number], -weakest * _weakness(first_score[number])
 
     verdict = verdict_of(question, [row.word for row in first_score], stances)
-    return Answer(first_score, second_score, verdict, min(range(len(contrasts)), key=strength))
+    decisive = min(range(len(contrasts)), key=strength)
+    rows = []
+    for number, (row, by_second) in enumerate(zip(first_score, second_score, strict=True)):
+        rows.append(Finding(**vars(row), second=by_second, verdict=verdict, decides=number == decisive))
+    return rows
+
+
+def over_the_study(rows: Sequence[Finding]) -> list[Finding]:
+    """Return all findings of a file, with p by Benjamini and Hochberg over the contrasts on which verdicts rest.
+
+    Those without a vote have none, nor have exact tests, whose p depends on the number of runs alone.
+    """
+    adjusted_rows = list(rows)
+    p_values = {}
+    for number, row in enumerate(rows):
+        if row.test.p is not None and row.test.method != "exact" and not row.question.no_vote:
+            p_values[number] = row.test.p
+    for number, p in zip(p_values, false_discovery(list(p_values.values())), strict=True):
+        adjusted_rows[number] = replace(rows[number], false_discovery=p)
+    return adjusted_rows
 
 
 def judge(contrasts: Sequence[Comparison], rules: Rules) -> list[Judged]:
