@@ -263,18 +263,18 @@ def stance(row: Judged, second: Judged | None = None) -> int:
         row: the contrast.
         second: the same by the second score of its question.
     """
-    first_stance = _stance(row)
+    first_stance = _stance_by_one(row)
     if second is None:
         return first_stance
-    second_stance = _stance(second)
+    second_stance = _stance_by_one(second)
     if first_stance == second_stance:
         return first_stance
     same_sign = row.sign * row.estimate * second.sign * second.estimate > 0
     return first_stance + second_stance if same_sign else 0  # 1 and −1 make 0, too
 
 
-def _stance(row: Judged) -> int:
-    """Return the stance by one score.
+def _stance_by_one(row: Judged) -> int:
+    """Return the stance of a contrast by one score alone.
 
     That there is no difference larger than the margin is what an equivalence predicts, and no other claim.
     """
