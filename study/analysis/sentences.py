@@ -58,24 +58,22 @@ def sentences(
     if split not in corpus.splits or split == "train":
         raise InputError(f"split: expected {', '.join(['valid', *corpus.tests])}, got {split}.")
     pairs = corpus.splits[split]
-    references = [pair.target for pair in pairs]
+    targets = [pair.target for pair in pairs]
+    scorer = scoring.TEXT_SCORES[score]
     columns: dict[str, Any] = {"line": range(1, len(pairs) + 1)}
     texts = {}
     for end, (store, identity) in runs.items():
-        translations = texts[f"hypothesis{end}"] = store.hypotheses(identity, split)
-        if len(translations) != len(pairs):
-            expected = f"expected {len(pairs)} translations of {split}, got {len(translations)}"
+        lines = texts[f"hypothesis{end}"] = store.hypotheses(identity, split)
+        if len(lines) != len(pairs):
+            expected = f"expected {len(pairs)} translations of {split}, got {len(lines)}"
             raise InputError(f"{store.where(identity)}: {expected}. Restore the file.")
-        scorer = scoring.TEXT_SCORES[score]
-        columns[f"score{end}"] = [
-            scorer([text], [reference]).value for text, reference in zip(translations, references, strict=True)
-        ]
+        columns[f"score{end}"] = [scorer([line], [target]).value for line, target in zip(lines, targets, strict=True)]
     frame = pd.DataFrame(columns)
     by = "score"
     if versus is not None:
         by = "difference"
         frame[by] = frame["score"] - frame["score_vs"]
-    frame["source"], frame["reference"] = [pair.source for pair in pairs], references
+    frame["source"], frame["reference"] = [pair.source for pair in pairs], targets
     frame = frame.assign(**texts).sort_values([by, "line"], ignore_index=True)
     frame.attrs = {"split": split, "score": score}
     return frame

@@ -351,7 +351,7 @@ def _word_for_noninferiority(test: Test, sign: int, margin: float, diverged: Col
     if 1 in diverged:
         return UNDECIDED
     if test.method == "exact":
-        nearest = sign * (test.difference or 0.0)
+        nearest = sign * _ends(test)[0]
     elif test.low90 is not None and test.high90 is not None:
         nearest = min(sign * test.low90, sign * test.high90)
     else:
