@@ -13,7 +13,8 @@ would show with the same noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -76,6 +77,7 @@ class Agreement:
     """Effects of the arms of two sweeps, and the rank correlation of each family and of all arms.
 
     Attributes:
+        specs, metrics: the sweeps and their scores.
         effects: one row for each arm: family, arm, first_effect, first_low, first_high, the same of second, runs.
         correlations: one row for all families together and for each that has enough arms: family, rho, low, high,
             ceiling, conclusion, arms, runs.
@@ -83,23 +85,25 @@ class Agreement:
         lacking: arms that are left out.
     """
 
+    specs: Sequence[Spec]
+    metrics: Sequence[str]
     effects: list[dict[str, Any]]
     correlations: list[dict[str, Any]]
     seeds: str
     lacking: tuple[str, ...]
 
 
-def agree(runs: Runs, specs: Sequence[Spec], metrics: Sequence[str]) -> Agreement:
+def agree(runs: Runs, specs: Sequence[Spec], metrics: Sequence[str] = ()) -> Agreement:
     """Compare the effects of the arms that two sweeps share. The 95% intervals of effects are those of Welch's test.
 
     Args:
         runs: the runs of both sweeps.
         specs: the two sweeps.
-        metrics: the score of each, as `split/metric` or `split/metric/subset`.
+        metrics: the score of each, as `split/metric` or `split/metric/subset` (default: their own).
     """
-    first, second = sides = [_scores(runs, spec, metric) for spec, metric in zip(specs, metrics, strict=True)]
-    if specs[0] is specs[1]:
-        first = sides[0] = _counterparts(runs, specs[0], metrics[0])
+    metrics = metrics or [spec.metric for spec in specs]
+    first = (_counterparts if specs[0] is specs[1] else _scores)(runs, specs[0], metrics[0])
+    second = _scores(runs, specs[1], metrics[1])
     families: dict[str, list[tuple[str, str]]] = {}
     lacking: list[tuple[str, str]] = []
     for key in first:
@@ -107,30 +111,38 @@ def agree(runs: Runs, specs: Sequence[Spec], metrics: Sequence[str]) -> Agreemen
             families.setdefault(key[0], []).append(key)
             if first[key]["value"].isna().any() or second[key]["value"].isna().any():
                 lacking.append(key)
+    blocks: list[Any] = []
     effects: list[dict[str, Any]] = []
-    blocks: dict[str, list[Any]] = {}
+    groups = {"all": (blocks, effects)}
     seeds: dict[str, None] = {}
-    for family, (base, *arms) in families.items():
-        if base in lacking:
+    for family, keys in families.items():
+        if keys[0] in lacking:
             continue
-        arms = [key for key in arms if key not in lacking]
-        blocks[family] = [[side[key]["value"].to_numpy() for key in (base, *arms)] for side in sides]
-        seeds[" and ".join(map(_seeds, blocks[family]))] = None
-        for place, key in enumerate(arms, 1):
+        block: tuple[list[Any], list[Any]] = [], []
+        rows = []
+        for key in keys:
+            if key in lacking:
+                continue
             row: dict[str, Any] = {"family": family, "arm": key[1]}
-            for name, scores in zip(SIDES, blocks[family], strict=True):
-                test = contrast([(1.0, _arm(scores[place])), (-1.0, _arm(scores[0]))])
+            for name, side, scores in zip(SIDES, (first, second), block, strict=True):
+                scores.append(side[key]["value"].to_numpy())
+                test = contrast([(1.0, _arm(scores[-1])), (-1.0, _arm(scores[0]))])
                 row |= {f"{name}_effect": test.difference, f"{name}_low": test.low, f"{name}_high": test.high}
             row["runs"] = " ".join([*first[key]["id"], *second[key]["id"]])
-            effects.append(row)
+            rows.append(row)
+        del rows[0]  # of the baseline
+        groups[family] = [block], rows
+        blocks.append(block)
+        effects += rows
+        seeds[" and ".join(map(_seeds, block))] = None
     correlations = []
-    for name in ("all", *blocks):
-        counted = [row for row in effects if name in ("all", row["family"])]
-        rank = correlation(list(blocks.values()) if name == "all" else [blocks[name]])
+    for name, (ranked, counted) in groups.items():
+        rank = correlation(ranked)
         if rank:
             ids = " ".join(row["runs"] for row in counted)
             correlations.append({"family": name, **rank, "arms": len(counted), "runs": ids})
-    return Agreement(effects, correlations, ", ".join(seeds), tuple(arm for _, arm in lacking))
+    left_out = tuple(arm for _, arm in lacking)
+    return Agreement(specs, metrics, effects, correlations, ", ".join(seeds), left_out)
 
 
 def _arm(scores: Any) -> Arm:
@@ -153,22 +165,25 @@ def _scores(runs: Runs, spec: Spec, metric: str) -> dict[Any, pd.DataFrame]:
     """Return (family, arm) ↦ its runs by seed, with columns id and value; see `TESTED_LAST`."""
     import pandas as pd
 
-    frame = runs.declared(spec, [metric]).rename(columns={metric: "value"})[["id", "value"]]
+    tested_last: dict[str, tuple[str, float]] = {}
     if spec.name in TESTED_LAST:
-        later = runs.spec(TESTED_LAST[spec.name])
-        scores = runs.declared(later, [metric])
-        tested = scores["state"].isin(SCORED)
-        trainings = pd.Series([_training(cell) for cell in later.cells])
-        replaced = dict(zip(trainings[tested], scores[["id", metric]][tested].to_numpy(), strict=True))
-        cells = [_training(cell) for cell in spec.cells]
-        values = [replaced.get(cell, own) for cell, own in zip(cells, frame.to_numpy(), strict=True)]
-        frame = pd.DataFrame(values, columns=["id", "value"]).astype({"value": float})
-    families, arms = [], []
-    for cell in spec.cells:
-        families.append(cell.experiment.model.family if cell.experiment else None)
-        arms.append(_name(cell))
-    frame["family"], frame["arm"] = families, arms
+        for cell, state, identity, value in _cells(runs, runs.spec(TESTED_LAST[spec.name]), metric):
+            if state in SCORED:
+                tested_last[_training(cell)] = identity, value
+    rows = []
+    for cell, _, identity, value in _cells(runs, spec, metric):
+        if cell.experiment:
+            if tested_last:
+                identity, value = tested_last.get(_training(cell), (identity, value))
+            rows.append([cell.experiment.model.family, _name(cell), identity, value])
+    frame = pd.DataFrame(rows, columns=["family", "arm", "id", "value"])
     return dict(list(frame.groupby(["family", "arm"], sort=False)))
+
+
+def _cells(runs: Runs, spec: Spec, metric: str) -> Iterator[tuple[Cell, str, str, float]]:
+    """Return the cells of a sweep, each with the state, id and score of its run."""
+    frame = runs.declared(spec, [metric])
+    return zip(spec.cells, frame["state"], frame["id"], frame[metric], strict=True)
 
 
 def _name(cell: Cell) -> str:
@@ -188,26 +203,23 @@ def _counterparts(runs: Runs, spec: Spec, metric: str) -> dict[Any, pd.DataFrame
     """
     import pandas as pd
 
-    split, score, *part = metric.split("/", 2)
-    scores = runs.scored(split, score)
-    found: dict[Any, pd.DataFrame] = {}
+    by_arm: dict[str, list[str]] = {}
+    for identity in runs.store.ids():
+        by_arm.setdefault(arm_of(identity), []).append(identity)
+    scores: dict[Any, pd.DataFrame] = {}
     for cell in spec.runnable:
-        assert cell.experiment is not None
-        key = cell.experiment.model.family, _name(cell)
         counterpart = encoder_decoder(cell.overrides)
-        if key in found or counterpart is None:
-            continue
-        arm = arm_of(experiment_id(counterpart))
-        ids = [identity for identity in runs.store.ids() if arm_of(identity) == arm]
-        values = [scores.get(identity, {}).get(part[0] if part else None) for identity in ids]
+        ids = by_arm.get(arm_of(experiment_id(counterpart)), []) if counterpart else []
         if len(ids) >= FEWEST:
-            found[key] = pd.DataFrame({"id": ids, "value": pd.Series(values, dtype=float)})
-    return found
+            values = pd.Series([runs.score(identity, metric) for identity in ids], dtype=float)
+            scores[cell.experiment.model.family, _name(cell)] = pd.DataFrame({"id": ids, "value": values})
+    return scores
 
 
 def _training(cell: Cell) -> str:
     """Return what decides the weights of a run at every update."""
-    return f"{trained(cell.experiment)} {cell.experiment.seed}" if cell.experiment else ""
+    assert cell.experiment is not None
+    return f"{trained(cell.experiment)} {cell.experiment.seed}"
 
 
 def correlation(blocks: Sequence[Sequence[Any]]) -> dict[str, Any] | None:
@@ -229,13 +241,11 @@ def correlation(blocks: Sequence[Sequence[Any]]) -> dict[str, Any] | None:
     if sum(len(first) - 1 for first, _ in blocks) < FEWEST_ARMS:
         return None
     draw = np.random.default_rng(0)
-    whole, noisy, shifted = [], [], []
+    sides = []
     for side in zip(*blocks, strict=True):
-        means = [np.array([[scores.mean() for scores in arms]]) for arms in side]
-        again = [_resampled(arms, draw) for arms in side]
-        whole.append(_effects(means, means))
-        noisy.append(_effects(again, again))
-        shifted.append(_effects(means, again))
+        families = [_effects(arms, draw) for arms in side]
+        sides.append(map(np.hstack, zip(*families, strict=True)))
+    whole, noisy, shifted = zip(*sides, strict=True)
     rho, n = float(spearman(*whole)[0]), whole[0].size
     if math.isnan(rho):
         return None
@@ -252,24 +262,22 @@ def correlation(blocks: Sequence[Sequence[Any]]) -> dict[str, Any] | None:
     return {"rho": rho, "low": test.low, "high": test.high, "ceiling": ceiling, "conclusion": conclusion}
 
 
-def _effects(arms: Sequence[Any], bases: Sequence[Any]) -> Any:
-    """Return the scores of arms minus those of the first one, of all families; a row for each resample."""
-    return np.hstack([scores[:, 1:] - base[:, :1] for scores, base in zip(arms, bases, strict=True)])
+def _effects(arms: Sequence[Any], draw: np.random.Generator) -> tuple[Any, Any, Any]:
+    """Return the effects of a family: as they are, with all seeds resampled, and with those of the baseline alone.
 
-
-def _resampled(arms: Sequence[Any], draw: np.random.Generator) -> Any:
-    """Return resampled means of arms: a row for each resample, a column for each arm.
-
-    Deviations of a mean of n seeds are multiplied by √(n / (n − 1)), because resampling n values understates their
-    variance by that factor.
+    Each has a row for each resample and a column for each arm but the baseline. Deviations of a mean of n seeds are
+    multiplied by √(n / (n − 1)), because resampling n values understates their variance by that factor.
     """
-    columns = []
+    means, columns = [], []
     for scores in arms:
         n, mean = len(scores), scores.mean()
         picked = draw.integers(0, n, (RESAMPLES, n))
         wide = math.sqrt(n / (n - 1)) if n > 1 else math.nan
+        means.append(mean)
         columns.append(mean + wide * (scores[picked].mean(axis=1) - mean))
-    return np.stack(columns, axis=1)
+    whole, resampled = np.array([means]), np.stack(columns, axis=1)
+    base = resampled[:, :1]
+    return whole[:, 1:] - whole[:, :1], resampled[:, 1:] - base, whole[:, 1:] - base
 
 
 def _reliability(noisy: Any) -> float:
@@ -291,18 +299,16 @@ def compare(runs: Runs, name: str) -> dict[str, Table]:
         name: key of `PAIRS`.
     """
     specs = [runs.spec(sweep) for sweep in PAIRS[name]]
-    first_metrics = [spec.metric for spec in specs]
-    second_metrics = [SWEEPS[spec.name][1] for spec in specs]
-    first, second = agree(runs, specs, first_metrics), agree(runs, specs, second_metrics)
-    if not first.effects:
+    own, beside = agree(runs, specs), agree(runs, specs, [SWEEPS[sweep][1] for sweep in PAIRS[name]])
+    if not own.effects:
         return {}
-    tables = {f"agreement-{name}": _effects_table(specs, first_metrics, first)}
+    tables = {f"agreement-{name}": _effects_table(own)}
     if name == "asymptotes":  # its rules read both scores
-        tables[f"agreement-{name}-bleu"] = _effects_table(specs, second_metrics, second)
-    if first.correlations:
-        rows = [*_correlations(specs, first_metrics, first), *_correlations(specs, second_metrics, second)]
+        tables[f"agreement-{name}-bleu"] = _effects_table(beside)
+    if own.correlations:
         columns = {"family": "family", "rho": "ρ", "ci": "95% CI", "ceiling": "ceiling", "conclusion": "conclusion"}
         title_of = f"{' and '.join(PAIRS[name])}: rank correlation of the effects"
+        rows = [*_correlations(own), *_correlations(beside)]
         tables[f"correlation-{name}"] = Table(title_of, columns, rows, [CEILING])
     return tables
 
@@ -316,27 +322,22 @@ def gains(runs: Runs) -> Table:
     from scipy.stats import fisher_exact
 
     parts: dict[str, list[dict[str, Any]]] = {}
+    both: list[dict[str, Any]] = []
     for name, words in (("transfer", "chosen first"), ("today", "predicted in advance")):
-        specs = [runs.spec(sweep) for sweep in PAIRS[name]]
-        parts[words] = agree(runs, specs, [spec.metric for spec in specs]).effects
-    parts["all"] = [row for effects in parts.values() for row in effects]
+        parts[words] = agree(runs, [runs.spec(sweep) for sweep in PAIRS[name]]).effects
+        both += parts[words]
     rows = []
-    for words, effects in parts.items():
-        helps = [row["second_high"] < 0 for row in effects if row["first_high"] < 0]
-        others = [row["second_high"] < 0 for row in effects if row["first_high"] >= 0]
+    for words, effects in (parts | {"all": both}).items():
+        counts = Counter((row["first_high"] < 0, row["second_high"] < 0) for row in effects)
+        helps_text, others_text = counts[True, True], counts[False, True]
+        helps, others = helps_text + counts[True, False], others_text + counts[False, False]
         if not helps or not others:
             continue
-        table = [[sum(side), len(side) - sum(side)] for side in (helps, others)]
+        table = [[helps_text, helps - helps_text], [others_text, others - others_text]]
         p = float(fisher_exact(table, "greater").pvalue)
-        cells = {
-            "arm": words,
-            "helps": f"{sum(helps)} of {len(helps)}",
-            "others": f"{sum(others)} of {len(others)}",
-            "p": p_value(p),
-        }
-        numbers = {"arms": words, "helps": len(helps), "helps_text": sum(helps)}
-        numbers |= {"others": len(others), "others_text": sum(others), "p": p}
-        rows.append(Row(cells, numbers=numbers))
+        cells = {"arm": words, "helps": f"{helps_text} of {helps}", "others": f"{others_text} of {others}"}
+        counted = {"helps": helps, "helps_text": helps_text, "others": others, "others_text": others_text}
+        rows.append(Row(cells | {"p": p_value(p)}, numbers={"arms": words, **counted, "p": p}))
     columns = {"arm": "arms", "helps": "gain on the grammar: gain on Multi30k"}
     columns |= {"others": "do not gain on the grammar: gain on Multi30k", "p": "Fisher p"}
     notes = [
@@ -350,7 +351,10 @@ def cells(known: Mapping[str, Any]) -> dict[str, str]:
     """Return the texts of an effect, of a rank correlation or of a predictor, as computed or as read from the CSV."""
     if "arm" not in known:
         texts = {"ci": interval(known["low"], known["high"], 2, sign=False)}
-        return texts | {name: number(known[name], 2) for name in ("rho", "ceiling") if name in known}
+        for name in ("rho", "ceiling"):
+            if name in known:
+                texts[name] = number(known[name], 2)
+        return texts
     texts = {"arm": arm_words(known["arm"])}
     for side, digits in (("first", 3), ("second", 3), ("bleu", decimals(BLEU))):
         if f"{side}_effect" in known:
@@ -359,7 +363,7 @@ def cells(known: Mapping[str, Any]) -> dict[str, str]:
     return texts
 
 
-def _effects_table(specs: Sequence[Spec], metrics: Sequence[str], agreement: Agreement) -> Table:
+def _effects_table(agreement: Agreement) -> Table:
     notes = [
         "An effect is the mean of an arm minus that of the first arm listed of its family; 95% intervals by Welch's "
         f"test, unadjusted. Seeds that every arm has: {agreement.seeds}.",
@@ -367,18 +371,21 @@ def _effects_table(specs: Sequence[Spec], metrics: Sequence[str], agreement: Agr
     if agreement.lacking:
         notes.append(f"Left out, because a run has no score: {', '.join(map(arm_words, agreement.lacking))}.")
     columns = {"arm": "arm"}
-    for side, data, metric in zip(SIDES, data_words(specs), metrics, strict=True):
+    for side, data, metric in zip(SIDES, data_words(agreement.specs), agreement.metrics, strict=True):
         columns |= {side: f"{data}: {title(metric)}", f"{side} ci": f"95% CI, {data}"}
     rows = [Row(cells(row), row["family"], numbers=row) for row in agreement.effects]
-    return Table(f"{specs[0].name} and {specs[1].name}: effects of the same arms", columns, rows, notes)
+    sweeps = " and ".join(spec.name for spec in agreement.specs)
+    return Table(f"{sweeps}: effects of the same arms", columns, rows, notes)
 
 
-def _correlations(specs: Sequence[Spec], metrics: Sequence[str], agreement: Agreement) -> list[Row]:
+def _correlations(agreement: Agreement) -> list[Row]:
     """Return a row for each rank correlation."""
-    head = "; ".join(f"{data}: {title(metric)}" for data, metric in zip(data_words(specs), metrics, strict=True))
+    first, second = agreement.metrics
+    first_data, second_data = data_words(agreement.specs)
+    head = f"{first_data}: {title(first)}; {second_data}: {title(second)}"
     rows = []
     for row in agreement.correlations:
         texts = {"family": row["family"], "conclusion": CONCLUSIONS[row["conclusion"]]} | cells(row)
-        numbers = {"family": row["family"], "first_metric": metrics[0], "second_metric": metrics[1]} | row
+        numbers = {"family": row["family"], "first_metric": first, "second_metric": second} | row
         rows.append(Row(texts, head, numbers=numbers))
     return rows

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from study.analysis import labels
@@ -67,8 +68,10 @@ def compare_arms(spec: Spec, runs: Runs) -> Compared:
     shown = shown_scores(spec)
     calibrated = [name.replace("nll", "nll_calibrated") for name in shown if name.startswith("nll")]
     splits = dict.fromkeys(map(_split, spec.metrics.values()))
-    scores = {name: [f"{split}/{name}" for split in splits] for name in (*shown, *calibrated)}
-    frame = runs.declared(spec, [metric for of_splits in scores.values() for metric in of_splits])
+    scores: dict[str, list[str]] = {}
+    for name in (*shown, *calibrated):
+        scores[name] = [f"{split}/{name}" for split in splits]
+    frame = runs.declared(spec, list(chain(*scores.values())))
     for name in calibrated:
         if frame[scores[name]].isna().all(axis=None):  # runs of older versions have none
             del scores[name]
@@ -100,9 +103,9 @@ def facet_of(name: str, metric: str, rows: pd.DataFrame, arms: tuple[Arm, ...], 
 def questions(spec: Spec) -> tuple[str, ...]:
     """Return the questions of a sweep's pruning runs; empty if it has none."""
     names: dict[str, None] = {}
-    for cell in spec.cells:
-        if cell.experiment and cell.experiment.pruning:
-            names[cell.experiment.pruning.question] = None
+    for run in spec.runnable:
+        if run.experiment.pruning:
+            names[run.experiment.pruning.question] = None
     return tuple(names)
 
 
@@ -119,11 +122,13 @@ def shown_scores(spec: Spec) -> list[str]:
     beside it where runs have it.
     """
     names = ["exact"]
-    if any(has_bleu(spec, facet) for facet in spec.arms):
+    if any(run.experiment.data.sentences for run in spec.runnable):
         names.insert(0, "bleu")
     for question in questions(spec):
         names += PRUNING_SCORES.get(question, ())
-    return list(dict.fromkeys([*names, *(metric.partition("/")[2] for metric in spec.metrics.values())]))
+    for metric in spec.metrics.values():
+        names.append(metric.partition("/")[2])
+    return list(dict.fromkeys(names))
 
 
 def has_bleu(spec: Spec, facet: str) -> bool:
@@ -170,7 +175,7 @@ def _row(facet: Facet, arm: Arm, scores: Mapping[str, Sequence[str]], pruned: bo
     numbers: dict[str, Any] = {"facet": facet.name, "arm": arm.label, "n": len(arm.values), "declared": len(rows)}
     for state in (*SCORED, *HOLES):
         numbers[state] = int(states.get(state, 0))
-    for metric in (metric for of_splits in scores.values() for metric in of_splits):
+    for metric in chain(*scores.values()):
         numbers[f"{metric} mean"] = rows[metric].mean()
         numbers[f"{metric} sd"] = rows[metric].std()
     for name in ("method", "difference", "low", "high", "se", "df", "p", "holm", "detectable"):
@@ -193,12 +198,10 @@ def _row(facet: Facet, arm: Arm, scores: Mapping[str, Sequence[str]], pruned: bo
         cells["difference"] = labels.number(test.difference, digits, True) + MARKS.get(test.method, "")
         cells["interval"] = labels.interval(test.low, test.high, digits)
         cells["holm"] = labels.p_value(test.holm)
-    cells["freed"] = labels.NOTHING
-    if rows["freed"].notna().any():
-        freed, heads = labels.number(means["freed"], 1), labels.number(means["heads"], 0)
-        cells["freed"] = f"{freed} of {heads}{_part(rows['freed'])}"
-    for name, decimals in {"with_one_head": 1, "entropy": 2, "tokens_per_second": 0}.items():
+    for name, decimals in {"freed": 1, "with_one_head": 1, "entropy": 2, "tokens_per_second": 0}.items():
         cells[name] = labels.number(means[name], decimals)
+    if rows["freed"].notna().any():
+        cells["freed"] += f" of {labels.number(means['heads'], 0)}{_part(rows['freed'])}"
     bold: frozenset[str] = frozenset({"difference", "interval", "holm"} if test.significant else ())
     return Row(cells, labels.arm_words(facet.name), bold, numbers)
 

@@ -97,10 +97,11 @@ def compare(folder: Path) -> Table | None:
     costs = read(folder)
     if costs is None:
         return None
-    rows: dict[str, dict[str, str]] = {}
-    numbers: dict[str, dict[str, Any]] = {}
+    rows: dict[str, tuple[dict[str, str], dict[str, Any]]] = {}
+    lengths = set()
     for measured in costs.measured:
-        site = measured.site
+        site, slots = measured.site, measured.site.slots
+        lengths.add(slots)
         change = {"heads": 1} if site.reach == "global" else {"reach": "global"}
         base = costs.of(site.model_copy(update=change))
         if base is None or base is measured:
@@ -108,19 +109,19 @@ def compare(folder: Path) -> Table | None:
         ratios = [math.log(time / other) for time, other in zip(measured.milliseconds, base.milliseconds, strict=True)]
         test = contrast([(1.0, Arm("times", dict(enumerate(ratios))))]).mapped(math.exp)
         memory = measured.megabytes / base.megabytes
-        cells = rows.setdefault(site.words, {"arm": site.words})
-        cells[f"time {site.slots}"] = f"{number(test.difference, 2)} {interval(test.low, test.high, 2, sign=False)}"
-        cells[f"memory {site.slots}"] = number(memory, 2)
-        facts = numbers.setdefault(site.words, {"arm": site.words, "processes": len(ratios)})
-        ends = {"time": test.difference, "low": test.low, "high": test.high, "memory": memory}
-        facts |= {f"{name}_{site.slots}": value for name, value in ends.items()}
-    lengths = sorted({measured.site.slots for measured in costs.measured})
+        arm = {"arm": site.words}
+        cells, numbers = rows.setdefault(site.words, (arm, arm | {"processes": len(ratios)}))
+        cells[f"time {slots}"] = f"{number(test.difference, 2)} {interval(test.low, test.high, 2, sign=False)}"
+        cells[f"memory {slots}"] = number(memory, 2)
+        numbers |= {f"time_{slots}": test.difference, f"low_{slots}": test.low, f"high_{slots}": test.high}
+        numbers[f"memory_{slots}"] = memory
     columns = {"arm": "self-attention"}
-    columns |= {f"time {slots}": f"time, {slots} words" for slots in lengths}
-    columns |= {f"memory {slots}": f"memory, {slots} words" for slots in lengths}
+    for quantity in ("time", "memory"):
+        for slots in sorted(lengths):
+            columns[f"{quantity} {slots}"] = f"{quantity}, {slots} words"
     notes = [
         "Time and memory of several heads ÷ those of one head of the same width, and of a reach ÷ those of global "
         f"attention. 95% intervals over processes, in brackets. Processor time on {costs.machine}, with eager kernels."
     ]
-    table_rows = [Row(cells, numbers=numbers[words]) for words, cells in rows.items()]
+    table_rows = [Row(cells, numbers=numbers) for cells, numbers in rows.values()]
     return Table("costs: time and memory of one self-attention site", columns, table_rows, notes)

@@ -116,6 +116,11 @@ class Arm:
         return len(self.values) + self.diverged + self.holes
 
     @property
+    def sample(self) -> Any:
+        """The values in the order of the seeds."""
+        return np.array([self.values[seed] for seed in sorted(self.values)])
+
+    @property
     def mean(self) -> float | None:
         """Mean over the runs; None without any."""
         return math.fsum(self.values.values()) / len(self.values) if self.values else None
@@ -141,19 +146,26 @@ def contrast(parts: Sequence[tuple[float, Arm]], noise: SentenceNoise | None = N
         return Test("missing runs")
     if not all(arm.values for arm in arms):
         return Test("diverged" if any(arm.diverged for arm in arms) else "no value")
-    samples = [(weight, np.array([arm.values[seed] for seed in sorted(arm.values)])) for weight, arm in parts]
+    samples = [(weight, arm.sample) for weight, arm in parts]
     if paired:
-        samples = [(1.0, np.sum([weight * values for weight, values in samples], axis=0))]
-    counts = [len(values) for _, values in samples]
-    difference = math.fsum(weight * float(values.mean()) for weight, values in samples)
+        samples = [(1.0, sum(weight * values for weight, values in samples))]
+    counts: list[int] = []
+    terms: list[float] = []
+    variances: list[tuple[float, int]] = []
+    for weight, values in samples:
+        n = len(values)
+        counts.append(n)
+        terms.append(weight * float(values.mean()))
+        variances.append((weight**2 * _variance(values) / n, n - 1))
+    difference = math.fsum(terms)
     if min(counts) < FEWEST:
         return Test("few", difference)
     method = "welch" if len(samples) > 1 else "within"
-    variances = [(weight**2 * _variance(values) / len(values), len(values) - 1) for weight, values in samples]
     if any(variance for variance, _ in variances):
         if noise:
             variances.append((noise.variance, noise.n - 1))
-        return t_test(method, difference, math.sqrt(math.fsum(part for part, _ in variances)), satterthwaite(variances))
+        variance, df = satterthwaite(variances)
+        return t_test(method, difference, math.sqrt(variance), df)
     if not difference or len(counts) > 2:
         return Test(method, difference)
     # n and m equal runs can be divided in C(n + m, n) ways. One of them gives the difference, and for n = m another one
@@ -167,19 +179,20 @@ def _variance(values: Any) -> float:
     return 0.0 if np.ptp(values) <= 1e-9 * max(1.0, np.abs(values).max()) else float(values.var(ddof=1))
 
 
-def satterthwaite(parts: Sequence[tuple[float, int]]) -> float:
-    """Degrees of freedom of a sum of (variance, its degrees of freedom)."""
-    return math.fsum(part for part, _ in parts) ** 2 / math.fsum(part**2 / freedom for part, freedom in parts)
+def satterthwaite(parts: Sequence[tuple[float, int]]) -> tuple[float, float]:
+    """Return a sum of variances and its degrees of freedom, from each variance and its degrees of freedom."""
+    variance = math.fsum(part for part, _ in parts)
+    return variance, variance**2 / math.fsum(part**2 / freedom for part, freedom in parts)
 
 
 def t_test(method: str, difference: float, se: float, df: float) -> Test:
     """Test an estimate that has a standard error: 95% and 90% t intervals and two-sided p."""
     from scipy.special import stdtr
 
-    half, less = (quantile(1 - tail, df) * se for tail in (LEVEL / 2, LEVEL))
+    half, less = quantile(1 - LEVEL / 2, df) * se, quantile(1 - LEVEL, df) * se
     p = 2 * float(stdtr(df, -abs(difference) / se))
-    ends = (difference - half, difference + half), (difference - less, difference + less)
-    return Test(method, difference, *ends[0], se, df, p, *ends[1])
+    low, high = difference - half, difference + half
+    return Test(method, difference, low, high, se, df, p, difference - less, difference + less)
 
 
 def quantile(share: float, df: float) -> float:
@@ -251,8 +264,11 @@ def spearman(x: Any, y: Any) -> Any:
     """Spearman's ρ of every row; NaN where a row does not vary."""
     import pandas as pd
 
-    ranks = [pd.DataFrame(values).rank(axis=1).to_numpy() for values in (x, y)]
-    a, b = (rank - rank.mean(axis=1, keepdims=True) for rank in ranks)
+    centred = []
+    for values in (x, y):
+        ranks = pd.DataFrame(values).rank(axis=1).to_numpy()
+        centred.append(ranks - ranks.mean(axis=1, keepdims=True))
+    a, b = centred
     scale = np.sqrt((a**2).sum(axis=1) * (b**2).sum(axis=1))
     return np.divide((a * b).sum(axis=1), scale, out=np.full(len(a), np.nan), where=scale > 0)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from study.analysis.condition import evaluate
@@ -36,9 +36,8 @@ def table(stores: Sequence[Store]) -> pd.DataFrame:
     runs = pd.DataFrame(listed(stores))
     if runs.empty:
         return pd.DataFrame(columns=["id", "status"])
-    names = list(map(str, runs))
-    scores = sorted(name for name in names if "/" in name)
-    return runs[[name for name in names if "/" not in name] + scores]
+    scores = sorted(map(str, runs.filter(like="/")))
+    return runs[[*runs.columns.drop(scores), *scores]]
 
 
 def listed(
@@ -78,14 +77,16 @@ def short_names(runs: pd.DataFrame) -> dict[str, str]:
     `model.attention.cross.scale`.
     """
     ending: dict[str, list[str]] = {}
+    full: dict[str, str] = {}
     for name in map(str, runs):
+        full[name] = name
         ending.setdefault(re.split("[./]", name)[-1], []).append(name)
-    short = {}
+    short: dict[str, str] = {}
     for end, columns in ending.items():
         usual = [start + end for start in USUAL if start + end in columns][:1] or columns
         if len(usual) == 1:
             short[end] = usual[0]
-    return short | {name: name for name in map(str, runs)}
+    return short | full
 
 
 def query(runs: pd.DataFrame, condition: str) -> tuple[pd.DataFrame, list[str]]:
@@ -119,19 +120,12 @@ def differences(trees: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    columns: list[dict[tuple[str, str], Any]] = []
-    for tree in trees.values():
-        facts = rows.run_row(dict(tree))
-        column: dict[tuple[str, str], Any] = {("configuration", name): value for name, value in flat(tree["config"])}
-        for name in FACTS:
-            column["cost", name] = facts.get(name)
-        for score in tree["scores"]:
-            if score["subset"] is None:
-                column["score", f"{score['split']}/{score['metric']}"] = score["value"]
-        columns.append(column)
+    table: dict[tuple[str, str], list[Any]] = {}
+    for number, tree in enumerate(trees.values()):
+        for field, value in _compared(tree):
+            table.setdefault(field, [None] * len(trees))[number] = value
     lines: list[list[Any]] = []
-    for section, name in dict.fromkeys(field for column in columns for field in column):
-        cells: list[Any] = [column.get((section, name)) for column in columns]
+    for (section, name), cells in table.items():
         if all(cell == cells[0] for cell in cells):
             continue
         line = [section, name, *cells]
@@ -143,3 +137,15 @@ def differences(trees: Mapping[str, Mapping[str, Any]]) -> pd.DataFrame:
     if len(trees) == 2:
         heads.append("difference")
     return pd.DataFrame(lines, columns=heads, dtype=object)
+
+
+def _compared(tree: Mapping[str, Any]) -> Iterator[tuple[tuple[str, str], Any]]:
+    """Yield section and name of each field, size, time and score of a record, with its value."""
+    for name, value in flat(tree["config"]):
+        yield ("configuration", name), value
+    facts = rows.run_row(dict(tree))
+    for name in FACTS:
+        yield ("cost", name), facts.get(name)
+    for score in tree["scores"]:
+        if score["subset"] is None:
+            yield ("score", f"{score['split']}/{score['metric']}"), score["value"]

@@ -101,7 +101,11 @@ def facts(tree: Tree) -> dict[str, Any]:
     with_one_head  BLEU of the layer that suffers most when its best head has to serve alone
     """
     heads, free = free_heads(tree)
-    alone = [s["value"] for s in tree["scores"] if s["metric"] == "bleu" and (s["subset"] or "").startswith("one of ")]
+    alone = [
+        s["value"]
+        for s in tree["scores"]
+        if s["metric"] == "bleu" and (s["subset"] or "").startswith("one of ") and s["value"] is not None
+    ]
     return {
         "note": tree["error"] or "",
         "device": (tree["provenance"] or {}).get("device", ""),
@@ -110,7 +114,7 @@ def facts(tree: Tree) -> dict[str, Any]:
         "tokens_per_second": (tree["resources"] or {}).get("tokens_per_second"),
         "freed": free,
         "heads": len(heads) or None,
-        "with_one_head": min((value for value in alone if value is not None), default=None),
+        "with_one_head": min(alone, default=None),
     }
 
 

@@ -28,22 +28,28 @@ def join(sweeps: Mapping[str, Compared]) -> Compared:
     """
     import pandas as pd
 
-    heads: dict[bool, dict[str, str]] = {True: {}, False: {}}
+    scores: dict[str, str] = {}
+    further: dict[str, str] = {}
     notes: dict[str, list[str]] = {}
     for name, (table, _, _) in sweeps.items():
-        for key in [key for key in table.columns if key not in LEFT_OUT]:
-            of_kind, head = heads[key.partition("/")[0] in METRICS], table.columns[key]
-            if of_kind.setdefault(key, head) != head:
-                of_kind[key] = "Δ"
+        for key, head in table.columns.items():
+            if key not in LEFT_OUT:
+                of_kind = scores if key.partition("/")[0] in METRICS else further
+                if of_kind.setdefault(key, head) != head:
+                    of_kind[key] = "Δ"
         for note in table.notes:
             notes.setdefault(note.partition("docs/")[0].strip(), []).append(name)
-    columns = {name: heads[False].pop(name) for name in ("arm", "n")} | heads[True] | heads[False]
-    rows = [_row(name, row, columns, len(sweeps) > 1) for name, (table, _, _) in sweeps.items() for row in table.rows]
+    columns = {"arm": further.pop("arm"), "n": further.pop("n")} | scores | further
+    rows, parts, frames = [], [], []
+    for name, (table, facets, frame) in sweeps.items():
+        for row in table.rows:
+            rows.append(_row(name, row, columns, len(sweeps) > 1))
+        for part in facets:
+            parts.append(replace(part, name=f"{name} {part.name}"))
+        frames.append(frame.assign(sweep=name))
     said = [note if len(by) == len(sweeps) else f"{', '.join(by)}: {note}" for note, by in notes.items() if note]
     marks = [MARKS] if "difference" in columns else []
-    parts = [replace(part, name=f"{name} {part.name}") for name, (_, facets, _) in sweeps.items() for part in facets]
-    frame = pd.concat([frame.assign(sweep=name) for name, (_, _, frame) in sweeps.items()])
-    return Compared(Table(" · ".join(sweeps), columns, rows, [*marks, *said]), parts, frame)
+    return Compared(Table(" · ".join(sweeps), columns, rows, [*marks, *said]), parts, pd.concat(frames))
 
 
 def _row(name: str, row: Row, columns: Mapping[str, str], named: bool) -> Row:

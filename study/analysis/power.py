@@ -53,7 +53,7 @@ def spread(values: Sequence[Sequence[float]]) -> Spread:
     return Spread(math.sqrt(variance), ends, float(shared / variance) if arms > 1 and variance else None)
 
 
-def effect_size(margin: float, sd: float, correlation: float | None = None) -> float:
+def effect_size(margin: float, sd: float, correlation: float | None) -> float:
     """Return the margin in standard deviations: of a run, or with a correlation of a paired difference."""
     return margin / (sd if correlation is None else sd * math.sqrt(2 * (1 - correlation)))
 

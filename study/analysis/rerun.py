@@ -25,7 +25,11 @@ RETIRED = re.compile(
 """Diagnostics and scores that older records have and runs no longer measure."""
 PER_STEP, TIMES = "training.jsonl", ("train/tokens_per_second",)
 """File with the loss of every 20th step, and what it measures in time."""
-FACTS = {"python": "Python", "device": "device", "device_count": "devices", "threads": "threads"} | {
+FACTS = {
+    "python": "Python",
+    "device": "device",
+    "device_count": "devices",
+    "threads": "threads",
     "precision": "precision",
     "instructions": "instruction set",
 }
@@ -45,7 +49,7 @@ def differences(before: Store, now: Store, identity: str) -> Iterator[str]:
     record = before.record(identity)
     files = dict.fromkeys(score.hypotheses for score in record.scores if score.hypotheses)
     names = [*files, *record.per_sentence, ATTENTION]
-    yield from _differing("", *(_numbers(store, identity, names) for store in (before, now)))
+    yield from _differing("", _numbers(before, identity, names), _numbers(now, identity, names))
 
 
 def _numbers(store: Store, identity: str, names: list[str]) -> dict[str, Any]:

@@ -63,6 +63,7 @@ def scores(record: Record) -> Iterator[str]:
     """Yield a row for each score and a column for each split; then a row for each part of a split, if there are any."""
     for parts in (False, True):
         grid: dict[str, dict[str, str]] = {}
+        columns: dict[str, None] = {}
         for score in record.scores:
             if (score.subset is not None) != parts:
                 continue
@@ -72,11 +73,13 @@ def scores(record: Record) -> Iterator[str]:
             for name, text in texts.items():
                 row, column = (place, name) if parts else (name, place)
                 grid.setdefault(row, {}).setdefault(column, text)
+                columns[column] = None
         if not grid:
             continue
-        columns = list(dict.fromkeys(column for row in grid.values() for column in row))
-        lines = [["", *columns], *([name, *(row.get(column, "") for column in columns)] for name, row in grid.items())]
-        widths = [max(map(len, cells)) for cells in zip(*lines, strict=True)]
+        lines = [["", *columns]]
+        for name, texts in grid.items():
+            lines.append([name, *(texts.get(column, "") for column in columns)])
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         if parts:
             yield ""
         for name, *cells in lines:

@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from study.analysis import measures
 from study.analysis.inference import Arm
 from study.analysis.measures import Measure
-from study.config import config_hash, trained
+from study.config import Experiment, config_hash, trained
 from study.config.overrides import flat
-from study.corpora import Section
 from study.errors import InputError
 from study.folders import SWEEPS
 from study.scores.metrics import is_diagnostic
@@ -77,11 +77,11 @@ class ArmRuns:
     runs: Sequence[DeclaredRun] = field(repr=False)
 
     @property
-    def corpus(self) -> Section:
-        """The corpus of its runs."""
+    def experiment(self) -> Experiment:
+        """The experiment of its first run."""
         experiment = self.runs[0].cell.experiment
         assert experiment is not None
-        return experiment.data
+        return experiment
 
     @cached_property
     def fields(self) -> dict[str, Any]:
@@ -89,9 +89,7 @@ class ArmRuns:
 
         One that has the same value in all attention sites is also there without the site.
         """
-        cell = self.runs[0].cell
-        assert cell.experiment is not None
-        fields = dict(flat(cell.experiment.model_dump()))
+        fields = dict(flat(self.experiment.model_dump()))
         by_site: dict[str, list[Any]] = {}
         for name, value in fields.items():
             if name.startswith(SHARED):
@@ -99,7 +97,7 @@ class ArmRuns:
         for name, values in by_site.items():
             if len(set(map(repr, values))) == 1:
                 fields[SHARED + name] = values[0]
-        fields |= dict(cell.overrides)
+        fields |= self.runs[0].cell.overrides
         fields.pop("seed", None)
         return fields
 
@@ -187,9 +185,7 @@ class Runs:
         frame = pd.DataFrame(rows, columns=columns)
         frame = frame.fillna({"rule": "", "device": ""}).astype(dict.fromkeys(measures.FACTS, float))
         for name in dict.fromkeys([*spec.metrics.values(), *metrics]):
-            split, score, *part = name.split("/", 2)
-            scores = self.scored(split, score)
-            values = [scores.get(run.id, {}).get(part[0] if part else None) for run in runs]
+            values = [self.score(run.id, name) for run in runs]
             frame[name] = pd.Series(values, dtype=float).where(frame["state"].isin(SCORED))
         return frame
 
@@ -220,13 +216,12 @@ class Runs:
         for name in sweeps:
             listed = matching(self.arms(self.spec(name, beside)), {"data.name": corpus, "model.family": family})
             for arm in listed:
-                experiment = arm.runs[0].cell.experiment
-                arms.setdefault(trained(experiment) if experiment else arm.key, []).append(arm)
+                arms.setdefault(trained(arm.experiment), []).append(arm)
             if listed:
                 protocols.add(frozenset(arm.fields["protocol"] for arm in listed))
         if len(protocols) > 1:
             raise InputError("with_sweeps: expected sweeps of one protocol, got several. Ask of each on its own.")
-        return tuple(whole for same in arms.values() for whole in self._joined(same))
+        return tuple(chain.from_iterable(map(self._joined, arms.values())))
 
     def _joined(self, arms: Sequence[ArmRuns]) -> list[ArmRuns]:
         """Return arms that were trained alike as one, with a run for each seed.
@@ -237,18 +232,17 @@ class Runs:
         if len(arms) == 1:
             return list(arms)
         arms = sorted(arms, key=lambda arm: arm.fields["training.select"] != "last")
-        keys = {arm.key for arm in arms}
+        same_key = len({arm.key for arm in arms}) == 1
         joined: dict[Any, DeclaredRun] = {}
         early: list[DeclaredRun] = []
         for arm in arms:
             for run in arm.runs:
-                if len(keys) == 1 or arm.fields["training.select"] == "last" or self.tested_last(run):
+                if same_key or arm.fields["training.select"] == "last" or self.tested_last(run):
                     joined.setdefault(run.seed, run)
                 else:
                     early.append(run)
         whole = replace(arms[0], runs=[joined[seed] for seed in sorted(joined)])
-        replaced = {run.seed for run in whole.runs}
-        rest = [run for run in early if run.seed not in replaced]
+        rest = [run for run in early if run.seed not in joined]
         return [whole, replace(arms[-1], runs=rest)] if rest else [whole]
 
     def tested(self, identity: str) -> int | None:
@@ -287,16 +281,23 @@ class Runs:
         Raises:
             InputError: a record cannot be used (see `of`), or lacks the number.
         """
-        runs = arm.runs
-        values = {run.seed: self.value(run.id, measure) for run in runs if run.state == "finished"}
-        return Arm(
-            label=arm.key,
-            values={} if None in values.values() else {seed: v for seed, v in values.items() if v is not None},
-            diverged=sum(run.state == "diverged" for run in runs),
-            holes=sum(run.state not in SCORED for run in runs),
-            runs=tuple(run.id for run in runs if run.state in SCORED),
-            name=arm.label,
-        )
+        values: dict[int, float] = {}
+        scored = []
+        diverged = 0
+        meaningless = False
+        for run in arm.runs:
+            if run.state in SCORED:
+                scored.append(run.id)
+            if run.state == "diverged":
+                diverged += 1
+            elif run.state == "finished":
+                value = self.value(run.id, measure)
+                if value is None:
+                    meaningless = True
+                else:
+                    values[run.seed] = value
+        holes = len(arm.runs) - len(scored)
+        return Arm(arm.key, {} if meaningless else values, diverged, holes, tuple(scored), arm.label)
 
     def value(self, identity: str, measure: Measure) -> float | None:
         """Return one number of a run; None where the record says null: it means nothing in this run.
@@ -311,6 +312,11 @@ class Runs:
             return measure.of(self.scored(*metric.split("/")[:2])[identity])
         except KeyError:
             raise InputError(f"{self.store.where(identity)}: expected {metric}, got a record without it.") from None
+
+    def score(self, identity: str, metric: str) -> float | None:
+        """Return a score of a run by `split/metric` or `split/metric/subset`; None without it."""
+        split, score, *subset = metric.split("/", 2)
+        return self.scored(split, score).get(identity, {}).get(subset[0] if subset else None)
 
     def scored(self, split: str, score: str) -> dict[str, Parts]:
         """Return the values of one score by run and subset."""
@@ -329,14 +335,12 @@ class Runs:
     def _run(self, spec: Spec, cell: Cell, published: bool) -> DeclaredRun:
         """Return a cell with the state of its run. Working records are checked; `study verify` checks others."""
         e, store = cell.experiment, self.store
-        if e is None:
-            seed = cell.overrides.get("seed")
-            return DeclaredRun(cell.facet, cell.arm, seed, "", "inapplicable", cell.reason, cell)
-        run = DeclaredRun(cell.facet, cell.arm, e.seed, cell.id, "missing", "", cell)
-        if not published:
+        seed, state = (e.seed, "missing") if e else (cell.overrides.get("seed"), "inapplicable")
+        run = DeclaredRun(cell.facet, cell.arm, seed, cell.id, state, cell.reason, cell)
+        if e is None or not published:
             return run
         if store.published:
-            state = store.facts[cell.id]["status"] if cell.id in store.facts else "missing"
+            state = store.facts.get(cell.id, {}).get("status", state)
         elif (state := store.state(cell.id)) in MADE:
             record = store.record(cell.id)
             for name, expected in {"id": cell.id, "config_hash": config_hash(e), "seed": e.seed}.items():
@@ -381,14 +385,17 @@ def differences(cells: Iterable[tuple[str, str, Mapping[str, Any]]], published: 
 def _compared(tree: Mapping[str, Any], published: bool) -> Iterator[tuple[str, Any]]:
     data = tree["data"] or {}
     provenance = tree["provenance"]
-    yield from ((f"data.files.{name}", digest) for name, digest in (data.get("files") or {}).items())
+    for name, digest in (data.get("files") or {}).items():
+        yield f"data.files.{name}", digest
     for score in tree["scores"]:
         if score["hypotheses"] is not None or score["metric"] in ("bleu", "chrf"):
             yield f"scores.{score['metric']}.signature", score["signature"]
     if published and data:
-        yield from ((f"data.{name}", data[name]) for name in ("version", "subwords"))
+        yield "data.version", data["version"]
+        yield "data.subwords", data["subwords"]
     if published and provenance:
-        yield from ((f"provenance.packages.{name}", provenance["packages"].get(name)) for name in PACKAGES)
+        for name in PACKAGES:
+            yield f"provenance.packages.{name}", provenance["packages"].get(name)
         yield "provenance.precision", provenance["precision"]
         for name in ("device", "device_count", "threads"):
             values = list(dict.fromkeys(call.get(name) for call in provenance.get("calls") or [provenance]))

@@ -87,9 +87,8 @@ def usual(table: pd.DataFrame) -> pd.DataFrame:
 
 def _setting(arm: ArmRuns) -> dict[str, Any]:
     """Return what declared runs are: their setting, arm and learning rate."""
-    experiment = arm.runs[0].cell.experiment
-    assert experiment is not None
-    site, model, training = experiment.model.attention.aligning, experiment.model, experiment.training
+    model, training = arm.experiment.model, arm.experiment.training
+    site = model.attention.aligning
     return {
         "family": model.family,
         "width": model.width,
@@ -116,7 +115,7 @@ def _words(point: Mapping[Any, Any]) -> str:
 def rates_table(runs: Runs) -> Table:
     """Return the scores of every arm at every learning rate; the rate that validation chooses is bold."""
     rows = []
-    for point in points(runs).to_dict("records"):
+    for point in points(runs).drop(columns="best").to_dict("records"):
         cells = {
             "arm": point["arm"],
             "rate": f"{point['learning_rate']:g}",
@@ -126,7 +125,7 @@ def rates_table(runs: Runs) -> Table:
             "valid": number(point["valid"], 3),
         }
         bold = frozenset(cells) if point["chosen"] else frozenset()
-        rows.append(Row(cells, _words(point), bold, {name: point[name] for name in NUMBERS}))
+        rows.append(Row(cells, _words(point), bold, point))
     columns = {"arm": "arm", "rate": "learning rate", "n": "runs", "exact": "exact match, %"}
     columns |= {"nll": "NLL per sentence (without pronouns)", "valid": "NLL on validation"}
     notes = [

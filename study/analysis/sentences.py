@@ -20,10 +20,10 @@ Named = tuple[Store, str]
 
 def sentences(
     run: Named,
-    versus: Named | None = None,
-    split: str | None = None,
-    score: str | None = None,
-    folder: Path | None = None,
+    versus: Named | None,
+    split: str | None,
+    score: str | None,
+    folder: Path | None,
 ) -> pd.DataFrame:
     """Return one row for each sentence of a split, the worst first.
 
@@ -42,7 +42,9 @@ def sentences(
     """
     import pandas as pd
 
-    runs = {"": run} | ({} if versus is None else {"_vs": versus})
+    runs = {"": run}
+    if versus is not None:
+        runs["_vs"] = versus
     trees = [store.rest(identity) for store, identity in runs.values()]
     facts = [(tree["data"] or {}).get("files") for tree in trees]
     if versus is not None and all(facts) and facts[0] != facts[1]:
@@ -56,21 +58,22 @@ def sentences(
     if split not in corpus.splits or split == "train":
         raise InputError(f"split: expected {', '.join(['valid', *corpus.tests])}, got {split}.")
     pairs = corpus.splits[split]
+    targets = [pair.target for pair in pairs]
+    scorer = scoring.TEXT_SCORES[score]
     columns: dict[str, Any] = {"line": range(1, len(pairs) + 1)}
-    texts = {f"hypothesis{end}": store.hypotheses(identity, split) for end, (store, identity) in runs.items()}
+    texts = {}
     for end, (store, identity) in runs.items():
-        if (count := len(texts[f"hypothesis{end}"])) != len(pairs):
-            expected = f"expected {len(pairs)} translations of {split}, got {count}"
+        lines = texts[f"hypothesis{end}"] = store.hypotheses(identity, split)
+        if len(lines) != len(pairs):
+            expected = f"expected {len(pairs)} translations of {split}, got {len(lines)}"
             raise InputError(f"{store.where(identity)}: {expected}. Restore the file.")
-        columns[f"score{end}"] = [
-            scoring.TEXT_SCORES[score]([text], [pair.target]).value
-            for text, pair in zip(texts[f"hypothesis{end}"], pairs, strict=True)
-        ]
+        columns[f"score{end}"] = [scorer([line], [target]).value for line, target in zip(lines, targets, strict=True)]
     frame = pd.DataFrame(columns)
+    by = "score"
     if versus is not None:
-        frame["difference"] = frame["score"] - frame["score_vs"]
-    by = "score" if versus is None else "difference"
-    frame["source"], frame["reference"] = [pair.source for pair in pairs], [pair.target for pair in pairs]
+        by = "difference"
+        frame[by] = frame["score"] - frame["score_vs"]
+    frame["source"], frame["reference"] = [pair.source for pair in pairs], targets
     frame = frame.assign(**texts).sort_values([by, "line"], ignore_index=True)
     frame.attrs = {"split": split, "score": score}
     return frame

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from study.files import write
 
 if TYPE_CHECKING:
     import pandas as pd
+    from rich.text import Text
 
 DECIMALS = 4
 """Numbers are rounded before they are written, so that machines agree to the byte."""
@@ -49,6 +51,12 @@ class Row:
         """Return one of its texts as LaTeX."""
         text = latex.escaped(self.cells[key])
         return rf"\textbf{{{text}}}" if key in self.bold else text
+
+    def rich(self, key: str) -> Text:
+        """Return one of its texts for a terminal."""
+        from rich.text import Text
+
+        return Text(shown(self.cells[key]), "bold" if key in self.bold else "")
 
 
 @dataclass(frozen=True)
@@ -85,15 +93,18 @@ class Table:
         """Return a GitHub table per block, notes below. A notebook shows it."""
         import pandas as pd
 
-        heads = {key: escaped(head) for key, head in self.columns.items()}
-        right = [head for key, head in heads.items() if key not in LEFT]
+        heads = list(map(escaped, self.columns.values()))
+        right = [head for key, head in zip(self.columns, heads, strict=True) if key not in LEFT]
         title = shown(self.title).replace("<", "\\<")
         lines = [f"**{title}**"]
-        for block, rows in groupby(self.rows, lambda row: row.block):
-            texts = [[row.markdown(key) for key in heads] for row in rows]
-            lines += ["", f"*{escaped(block)}*"] if block else []
-            lines += ["", markdown(pd.DataFrame(texts, columns=list(heads.values())), right)]
-        return "\n".join([*lines, *(f"\n{escaped(note)}" for note in self.notes)]) + "\n"
+        for block, rows in groupby(self.rows, attrgetter("block")):
+            if block:
+                lines += ["", f"*{escaped(block)}*"]
+            texts = [list(map(row.markdown, self.columns)) for row in rows]
+            lines += ["", markdown(pd.DataFrame(texts, columns=heads), right)]
+        for note in self.notes:
+            lines += ["", escaped(note)]
+        return "\n".join(lines) + "\n"
 
     _repr_markdown_ = markdown
 
@@ -103,7 +114,7 @@ class Table:
         heads = " & ".join(map(latex.heading, self.columns.values(), columns))
         lines = [f"% {latex.escaped(self.title)}", r"% Needs \usepackage{booktabs}."]
         lines += [rf"\begin{{tabular}}{{{columns}}}", r"\toprule", heads + r" \\"]
-        for block, rows in groupby(self.rows, lambda row: row.block):
+        for block, rows in groupby(self.rows, attrgetter("block")):
             lines.append(r"\midrule")
             if block:
                 lines.append(rf"\multicolumn{{{len(columns)}}}{{l}}{{\textit{{{latex.escaped(block)}}}}} \\")
@@ -123,18 +134,18 @@ class Table:
             words = [*head.split(), *(row.cells[key] for row in self.rows)]
             least = None if key in LEFT else max(map(len, words))
             grid.add_column(head, justify="left" if key in LEFT else "right", width=least, overflow="fold")
-        for block, rows in groupby(self.rows, lambda row: row.block):
+        for block, rows in groupby(self.rows, attrgetter("block")):
             if block:
                 grid.add_row(Text(f"\n{shown(block)}", style="italic"))
             for row in rows:
-                cells = {key: shown(row.cells[key]) for key in self.columns}
-                grid.add_row(*(Text(text, "bold" if key in row.bold else "") for key, text in cells.items()))
+                grid.add_row(*map(row.rich, self.columns))
         console = Console(highlight=False)
         if not console.is_terminal:
             console.width = 100
-        if console.measure(grid, options=console.options.update(width=1000)).minimum > console.width:
+        wide = console.options.update(width=1000)
+        if console.measure(grid, options=wide).minimum > console.width:
             grid.padding = (0, 0, 0, 0)
-        console.width = max(console.width, console.measure(grid, options=console.options.update(width=1000)).minimum)
+        console.width = max(console.width, console.measure(grid, options=wide).minimum)
         notes = (Text(shown(note), style="dim") for note in self.notes)
         console.print(Text(shown(self.title), style="bold"), grid, "", *notes, sep="\n")
 
@@ -143,13 +154,13 @@ def rounded(rows: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
     """Return rows as a table, rounded to `DECIMALS`, p values to `DIGITS`. Whole numbers stay whole, empty texts go."""
     import pandas as pd
 
-    frame = pd.DataFrame([dict(row) for row in rows])
+    frame = pd.DataFrame(list(map(dict, rows)))
     for name in frame:
         if name in P_VALUES:
             frame[name] = [p if pd.isna(p) else float(f"{p:.{DIGITS}g}") for p in frame[name]]
         elif {type(row.get(str(name))) for row in rows} in ({int}, {int, type(None)}):
             frame[name] = frame[name].astype("Int64")  # whole numbers stay whole where some are missing
-    return frame.round({name: DECIMALS for name in frame if name not in P_VALUES}).replace("", None)
+    return frame.round(dict.fromkeys(frame.columns.drop([*P_VALUES], errors="ignore"), DECIMALS)).replace("", None)
 
 
 def as_csv(frame: pd.DataFrame) -> str:

@@ -201,7 +201,7 @@ def _within(contrast: Contrast, among: QuestionArms) -> Weighted:
     """
     declared = among.levels(contrast.arm)[()]
     if contrast.statistic == "costly":
-        metrics.check_claimed(f"{among.measure.metric}/without cross 0 0", declared.corpus)
+        metrics.check_claimed(f"{among.measure.metric}/without cross 0 0", declared.experiment.data)
     arm = among.values(declared, contrast.of)
     bases = [among.values(declared, name) for name in contrast.subtracted]
     number = contrast.minus if isinstance(contrast.minus, float) else 0.0
@@ -250,11 +250,16 @@ def _correlation(contrast: Contrast, among: QuestionArms) -> Weighted:
 
 def _synthetic(name: str, values: Mapping[int, float], of: Sequence[Arm]) -> Arm:
     """Return an arm whose values are computed from several others."""
-    diverged, holes = sum(arm.diverged for arm in of), sum(arm.holes for arm in of)
-    return Arm(name, values, diverged, holes, tuple(run for arm in of for run in arm.runs), name)
+    diverged = holes = 0
+    runs: list[str] = []
+    for arm in of:
+        diverged += arm.diverged
+        holes += arm.holes
+        runs += arm.runs
+    return Arm(name, values, diverged, holes, tuple(runs), name)
 
 
-def name_of(contrast: Contrast, measure: Measure, words: bool = True) -> str:
+def name_of(contrast: Contrast, measure: Measure, words: bool) -> str:
     """Return a contrast in words, such as `all states − final state`, or by names of fields."""
     if contrast.name:
         return contrast.name

@@ -10,7 +10,7 @@ from study.analysis.runs import ArmRuns, Runs
 from study.claims.contrasts import QuestionArms, Weighted, weigh
 from study.claims.schema import Claim, ClaimFile, Contrast, NamedMargin, Overrides, Question, margin_of
 from study.claims.sentences import SentenceNoises
-from study.claims.verdicts import Answer, Comparison, Finding, conclude, findings
+from study.claims.verdicts import Comparison, Finding, conclude, over_the_study
 from study.errors import InputError
 from study.scores import metrics
 from study.sweep import fields
@@ -42,11 +42,11 @@ def evaluate(
     rows: list[Finding] = []
     for file in files:
         evaluator = Evaluator(runs, margins, file, noises or SentenceNoises(runs.store))
-        answers: list[Answer] = []
+        of_file: list[Finding] = []
         for claim in file.claims:
             if not names or any(map(claim.asked_as, names)):
-                answers += evaluator.answers(claim)
-        rows += findings(answers, whole_file=not names)
+                of_file += evaluator.answers(claim)
+        rows += of_file if names else over_the_study(of_file)
     return rows
 
 
@@ -59,23 +59,23 @@ class Evaluator:
     file: ClaimFile
     noises: SentenceNoises
 
-    def answers(self, claim: Claim) -> list[Answer]:
-        """Answer the questions of one claim.
+    def answers(self, claim: Claim) -> list[Finding]:
+        """Answer the questions of one claim: a row for each contrast.
 
         Raises:
             InputError: a sweep, arm, field, value or metric is not there; with the file, the claim and the field.
         """
-        answers: list[Answer] = []
+        rows: list[Finding] = []
         for number, question in enumerate(claim.questions):
             try:
                 for pair in question.asked:
-                    answers.append(self.answer(claim, question, pair))
+                    rows += self.answer(claim, question, pair)
             except InputError as problem:
                 raise InputError(f"{self.file.path}: claim {claim.id}.questions.{number}: {problem}") from None
-        return answers
+        return rows
 
-    def answer(self, claim: Claim, question: Question, pair: str) -> Answer:
-        """Answer a question in one corpus and family.
+    def answer(self, claim: Claim, question: Question, pair: str) -> list[Finding]:
+        """Answer a question in one corpus and family: a row for each contrast.
 
         Raises:
             InputError: see `answers`.
@@ -88,8 +88,9 @@ class Evaluator:
         """Return the contrasts of a question by one of its scores, checked, with their arms."""
         corpus, _, family = pair.partition("/")
         arms = self._arms(question, corpus, family)
-        for name in (metric, *(name for contrast in question.contrasts for name in contrast.metric_names)):
-            metrics.check_claimed(name, arms[0].corpus)
+        for contrast in question.contrasts:
+            for name in (metric, *contrast.metric_names):
+                metrics.check_claimed(name, arms[0].experiment.data)
         margin = margin_of(question, metric, pair, self.margins)
         costing = None
         if "costly" in question.statistics:  # the margin is in what is counted
@@ -154,8 +155,11 @@ class Evaluator:
             one_bleu = self.margins["bleu"].values.get(pair, {}).get(unit) if "bleu" in self.margins else None
         if one_bleu is None or not question.statistics <= {"difference", "interaction", "within", "draws"}:
             return []
-        effects = [effect for effect in claim.effects if not effect.parts or question.part in effect.parts]
-        return [(effect.bleu, effect.bleu * one_bleu) for effect in effects]
+        effects = []
+        for effect in claim.effects:
+            if not effect.parts or question.part in effect.parts:
+                effects.append((effect.bleu, effect.bleu * one_bleu))
+        return effects
 
 
 def _check_direction(question: Question, contrast: Contrast, metric: str) -> None:

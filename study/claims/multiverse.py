@@ -60,7 +60,7 @@ def _by_rules(contrasts: Sequence[Finding], rules: Rules, evaluator: Evaluator) 
     if costing is not None and rules.margin != 1:  # the margin is in what is counted
         return _changed(contrasts[0], {"margin": costing * rules.margin}, evaluator)
     second = [row.second for row in contrasts if row.second]
-    return conclude(contrasts, second, rules).verdict
+    return conclude(contrasts, second, rules)[0].verdict
 
 
 def _by_score(row: Finding, score: str, evaluator: Evaluator) -> str:
@@ -88,4 +88,4 @@ def _by_score(row: Finding, score: str, evaluator: Evaluator) -> str:
 def _changed(row: Finding, changes: dict[str, Any], evaluator: Evaluator) -> str:
     """Return the verdict on the question of a row with changed fields."""
     question = row.question.model_copy(update=changes)
-    return evaluator.answer(row.claim, question, f"{row.corpus}/{row.family}").verdict
+    return evaluator.answer(row.claim, question, f"{row.corpus}/{row.family}")[0].verdict

@@ -6,7 +6,6 @@ trained. docs/statistics.md defines the classes.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -86,21 +85,20 @@ def compare(runs: Runs, predictions: Predictions) -> dict[str, pd.DataFrame]:
     bleus = agree(runs, specs, predictions.bleu) if predictions.bleu else None
     if losses.lacking or (bleus and bleus.lacking) or not losses.effects:
         return {}
-    arms = pd.DataFrame(losses.effects).drop(columns=["family", "runs"])
+    arms = pd.DataFrame(losses.effects).drop(columns="family")
     if bleus:
         bleu = pd.DataFrame(bleus.effects)
         for end in ("effect", "low", "high"):
             arms[f"bleu_{end}"] = bleu[f"second_{end}"]
     slope = (arms["first_effect"] * arms["second_effect"]).sum() / (arms["first_effect"] ** 2).sum()
     arms["foretold"] = arms["arm"].map(predictions.arms)
-    arms["found"] = [_class(row, predictions.breaks) for row in arms.to_dict("records")]
-    fitted = pd.Series([_class(row, BREAKS * slope) for row in arms.to_dict("records")])
+    arms["found"] = _classes(arms, predictions.breaks)
     direction = arms["found"].map(SIGNS)
     arms["class"] = arms["found"] == arms["foretold"]
     arms["direction"] = direction == arms["foretold"].map(SIGNS)
-    arms["runs"] = [row["runs"] for row in losses.effects]
+    arms["runs"] = arms.pop("runs")
     hits = arms[["direction", "class"]].add_prefix("the rule, ")
-    hits[FITTED] = fitted == arms["foretold"]
+    hits[FITTED] = _classes(arms, BREAKS * slope) == arms["foretold"]
     for name, sign in NAIVE.items():
         hits[name] = direction == sign
     counts = []
@@ -125,18 +123,16 @@ def _share(right: pd.Series) -> dict[str, Any]:
     return {"hits": number, "arms": len(right), "low": share.low, "high": share.high}
 
 
-def _class(arm: dict[Hashable, Any], limit: float) -> str:
-    """Return the class of an arm's effect in the second sweep, by its effects in NLL and, if there is one, in BLEU."""
-    loss_sign = _sign(arm, "second")
-    if loss_sign and "bleu_low" in arm and loss_sign == _sign(arm, "bleu"):
-        return "open"
-    if loss_sign > 0 and arm["second_effect"] >= limit:
-        return "breaks"
-    return {-1: "gains", 0: "no difference", 1: "costs"}[loss_sign]
+def _classes(arms: pd.DataFrame, limit: float) -> pd.Series:
+    """Return the class of each effect in the second sweep, by the effects in NLL and, if there are any, in BLEU."""
+    sign = _sign(arms, "second")
+    classes = sign.map({-1: "gains", 0: "no difference", 1: "costs"})
+    classes[(sign > 0) & (arms["second_effect"] >= limit)] = "breaks"
+    if "bleu_low" in arms:
+        classes[(sign != 0) & (sign == _sign(arms, "bleu"))] = "open"
+    return classes
 
 
-def _sign(arm: dict[Hashable, Any], score: str) -> int:
-    """Return the sign of an effect; 0 if its interval includes 0."""
-    if arm[f"{score}_low"] > 0:
-        return 1
-    return -1 if arm[f"{score}_high"] < 0 else 0
+def _sign(arms: pd.DataFrame, score: str) -> pd.Series:
+    """Return the sign of each effect; 0 if its interval includes 0."""
+    return (arms[f"{score}_low"] > 0).astype(int) - (arms[f"{score}_high"] < 0).astype(int)

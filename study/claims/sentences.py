@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -112,7 +112,11 @@ def _key(contrast: Contrast, metric: str, weighted: Weighted) -> Key | None:
 def _measured(store: Store, key: Key) -> SentenceNoise | None:
     """Return the noise of a contrast; None if it cannot be computed here."""
     split, score, subset = [*key.metric.split("/", 2), ""][:3]
-    runs = [run for _, ids in key.sides for run in ids]
+    weights: list[float] = []
+    runs: list[str] = []
+    for weight, ids in key.sides:
+        weights.append(weight)
+        runs += ids
     file = split + (NLL if score == "nll" else HYPOTHESES)
     if not all(store.content(run, file) for run in runs):
         return None
@@ -121,25 +125,25 @@ def _measured(store: Store, key: Key) -> SentenceNoise | None:
         return None
     data = experiment_from(store.rest(runs[0])["config"]).data
     pairs, members = _pairs(data, split, subset, *corpora)
+    tables = _tables(store, runs, split, score, pairs, members)
+    if tables is None:
+        return None
     values = []
-    for table in _tables(store, runs, split, score, pairs, members):
-        value = None if table is None else MEASURES[score].linearised(table)
+    for table in tables:
+        value = MEASURES[score].linearised(table)
         if value is None:
             return None
         values.append(value)
-    weights = np.array([weight for weight, _ in key.sides])
     by_side = np.reshape(values, (len(weights), -1, len(values[0])))  # side, seed, sentence
-    differences = (weights[:, None, None] * by_side).sum(axis=0)
+    differences = (np.reshape(weights, (-1, 1, 1)) * by_side).sum(axis=0)
     sentences = differences.shape[1]
     variance = sentence_variance(differences)
     if variance is None:
         return None
-    exact = []
-    for table in _tables(store, runs, split, "exact", pairs, members) if score == "nll" else [None]:
-        if table is None:
-            return SentenceNoise(variance, sentences)
-        exact.append(table[:, 0] > 0)
-    right = np.reshape(exact, by_side.shape).sum(axis=0)
+    exact = _tables(store, runs, split, "exact", pairs, members) if score == "nll" else None
+    if exact is None:
+        return SentenceNoise(variance, sentences)
+    right = np.reshape([table[:, 0] > 0 for table in exact], by_side.shape).sum(axis=0)
     both = float(np.where(right == len(weights), differences, 0.0).mean())
     none = float(np.where(right == 0, differences, 0.0).mean())
     return SentenceNoise(variance, sentences, (both, float(differences.mean()) - both - none, none))
@@ -157,16 +161,19 @@ def _pairs(data: Any, split: str, subset: str, digests: tuple[tuple[str, str], .
 
 def _tables(
     store: Store, runs: Sequence[str], split: str, score: str, pairs: Sequence[Pair], members: Any
-) -> Iterator[Table | None]:
-    """Yield the facts of each run for the sentences of a subset; None if there are none."""
+) -> list[Table] | None:
+    """Return the facts of each run for the sentences of a subset; None if a run has none."""
+    tables = []
     for run in runs:
         table = facts(store, run, split, score, pairs)
-        if members is None:
-            yield table
-        elif table is None or len(table) != len(pairs) or not len(members):
-            yield None
-        else:
-            yield table[members]
+        if table is None:
+            return None
+        if members is not None:
+            if len(table) != len(pairs) or not len(members):
+                return None
+            table = table[members]
+        tables.append(table)
+    return tables
 
 
 def facts(store: Store, run: str, split: str, score: str, pairs: Sequence[Pair]) -> Table | None:

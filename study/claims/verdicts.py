@@ -29,11 +29,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, fields, replace
 
 from study.analysis.inference import FEWEST, LEVEL, POWER, SentenceNoise, Test, adjusted, false_discovery, quantile
 from study.analysis.measures import Measure
+from study.analysis.power import MOST
 from study.claims import schema
 from study.claims.contrasts import Weighted, name_of
 from study.claims.schema import Claim, Contrast, Question
@@ -53,8 +54,6 @@ HOLDS, FAILS, OPEN = "holds", "fails", "open"
 """Verdicts on a question, and on a claim."""
 DEPENDS, NOT_ASKED = "depends", "not asked"
 """Further verdicts on a claim."""
-MOST = 1000
-"""Largest number of seeds that is tried."""
 
 
 @dataclass(frozen=True)
@@ -95,9 +94,9 @@ class Comparison:
     family: str
     measure: Measure
     weighted: Weighted
-    margin: float | None = None
-    effects: Sequence[tuple[float, float]] = ()
-    noise: SentenceNoise | None = None
+    margin: float | None
+    effects: Sequence[tuple[float, float]]
+    noise: SentenceNoise | None
 
     def name(self, words: bool = True) -> str:
         """Return the contrast in words, or by names of fields."""
@@ -173,38 +172,21 @@ class Judged(Comparison):
         return None
 
 
-@dataclass(frozen=True)
-class Answer:
-    """Answer to a question in one corpus and family.
-
-    Attributes:
-        contrasts: its contrasts by its score.
-        second: the same contrasts by its second score; None for each if it has one score.
-        verdict: holds, fails, open, not yet run.
-        decisive: number of the contrast that stands for the question.
-    """
-
-    contrasts: Sequence[Judged]
-    second: Sequence[Judged | None]
-    verdict: str
-    decisive: int
-
-
 @dataclass(frozen=True, kw_only=True)
 class Finding(Judged):
-    """A judged contrast and the answer to its question. One row of the tables. `findings` makes it.
+    """A judged contrast and the answer to its question. One row of the tables. `conclude` makes it.
 
     Attributes:
         second: the same contrast by the second score of the question.
         verdict: of the question, which is the same for all its contrasts.
         decides: the row stands for its question.
-        false_discovery: p by Benjamini and Hochberg over all contrasts on which verdicts rest.
+        false_discovery: p by Benjamini and Hochberg, see `over_the_study`; None if not all claims are evaluated.
     """
 
     second: Judged | None
     verdict: str
     decides: bool
-    false_discovery: float | None
+    false_discovery: float | None = None
 
     @property
     def votes(self) -> bool:
@@ -212,31 +194,7 @@ class Finding(Judged):
         return not self.question.no_vote and self.verdict != NOT_RUN
 
 
-def findings(answers: Sequence[Answer], whole_file: bool) -> list[Finding]:
-    """Return the rows of the tables for the answers to some questions.
-
-    Args:
-        answers: the answers.
-        whole_file: they answer all questions of a file, so p is adjusted by Benjamini and Hochberg, too.
-    """
-    adjusted_p: Mapping[int, float] = {}
-    if whole_file:
-        adjusted_p = over_the_study([contrast for answer in answers for contrast in answer.contrasts])
-    rows: list[Finding] = []
-    for answer in answers:
-        for number, (contrast, second) in enumerate(zip(answer.contrasts, answer.second, strict=True)):
-            row = Finding(
-                **vars(contrast),
-                second=second,
-                verdict=answer.verdict,
-                decides=number == answer.decisive,
-                false_discovery=adjusted_p.get(len(rows)),
-            )
-            rows.append(row)
-    return rows
-
-
-def conclude(contrasts: Sequence[Comparison], second: Sequence[Comparison] = (), rules: Rules = Rules()) -> Answer:
+def conclude(contrasts: Sequence[Comparison], second: Sequence[Comparison], rules: Rules = Rules()) -> list[Finding]:
     """Test the contrasts of a question as one family, give each its word, and answer the question.
 
     The contrast that decides has the weakest stance of all, or the strongest if one is enough. Of several, the one
@@ -257,7 +215,26 @@ def conclude(contrasts: Sequence[Comparison], second: Sequence[Comparison] = (),
         return weakest * stances[number], -weakest * _weakness(first_score[number])
 
     verdict = verdict_of(question, [row.word for row in first_score], stances)
-    return Answer(first_score, second_score, verdict, min(range(len(contrasts)), key=strength))
+    decisive = min(range(len(contrasts)), key=strength)
+    rows = []
+    for number, (row, by_second) in enumerate(zip(first_score, second_score, strict=True)):
+        rows.append(Finding(**vars(row), second=by_second, verdict=verdict, decides=number == decisive))
+    return rows
+
+
+def over_the_study(rows: Sequence[Finding]) -> list[Finding]:
+    """Return all findings of a file, with p by Benjamini and Hochberg over the contrasts on which verdicts rest.
+
+    Those without a vote have none, nor have exact tests, whose p depends on the number of runs alone.
+    """
+    adjusted_rows = list(rows)
+    p_values = {}
+    for number, row in enumerate(rows):
+        if row.test.p is not None and row.test.method != "exact" and not row.question.no_vote:
+            p_values[number] = row.test.p
+    for number, p in zip(p_values, false_discovery(list(p_values.values())), strict=True):
+        adjusted_rows[number] = replace(rows[number], false_discovery=p)
+    return adjusted_rows
 
 
 def judge(contrasts: Sequence[Comparison], rules: Rules) -> list[Judged]:
@@ -286,18 +263,18 @@ def stance(row: Judged, second: Judged | None = None) -> int:
         row: the contrast.
         second: the same by the second score of its question.
     """
-    first_stance = _stance(row)
+    first_stance = _stance_by_one(row)
     if second is None:
         return first_stance
-    second_stance = _stance(second)
+    second_stance = _stance_by_one(second)
     if first_stance == second_stance:
         return first_stance
     same_sign = row.sign * row.estimate * second.sign * second.estimate > 0
     return first_stance + second_stance if same_sign else 0  # 1 and −1 make 0, too
 
 
-def _stance(row: Judged) -> int:
-    """Return the stance by one score.
+def _stance_by_one(row: Judged) -> int:
+    """Return the stance of a contrast by one score alone.
 
     That there is no difference larger than the margin is what an equivalence predicts, and no other claim.
     """
@@ -374,7 +351,7 @@ def _word_for_noninferiority(test: Test, sign: int, margin: float, diverged: Col
     if 1 in diverged:
         return UNDECIDED
     if test.method == "exact":
-        nearest = min(sign * end for end in _ends(test))
+        nearest = sign * _ends(test)[0]
     elif test.low90 is not None and test.high90 is not None:
         nearest = min(sign * test.low90, sign * test.high90)
     else:
@@ -410,18 +387,6 @@ def _ends(test: Test) -> tuple[float, ...]:
 def inside(test: Test, margin: float) -> bool:
     """Two one-sided tests (Schuirmann 1987): the 90% interval lies within ± margin."""
     return test.low90 is not None and test.high90 is not None and -margin < test.low90 and test.high90 < margin
-
-
-def over_the_study(contrasts: Sequence[Judged]) -> dict[int, float]:
-    """Return p by Benjamini and Hochberg over all contrasts on which verdicts rest, by the number of the contrast.
-
-    Those without a vote have none, nor have exact tests, whose p depends on the number of runs alone.
-    """
-    p_values = {}
-    for number, row in enumerate(contrasts):
-        if row.test.p is not None and row.test.method != "exact" and not row.question.no_vote:
-            p_values[number] = row.test.p
-    return dict(zip(p_values, false_discovery(list(p_values.values())), strict=True))
 
 
 def by_claim(rows: Sequence[Finding]) -> dict[str, list[Finding]]:

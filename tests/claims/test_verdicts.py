@@ -45,8 +45,8 @@ def row_of(asked, word, difference=1.0, **facts):
         "corpus": "grammar",
         "family": "recurrent",
     }
-    made |= {"measure": Measure(asked.metric), "weighted": Weighted([], 5), "margin": 1.0, "word": word}
-    return Judged(**made | {"test": Test("welch", difference, low90=-0.5, high90=0.5)} | facts)
+    made |= {"measure": Measure(asked.metric), "weighted": Weighted([], 5), "margin": 1.0, "effects": (), "noise": None}
+    return Judged(**made | {"word": word, "test": Test("welch", difference, low90=-0.5, high90=0.5)} | facts)
 
 
 @pytest.mark.parametrize(
