@@ -92,6 +92,16 @@ def test_the_maps_of_the_hero_frame_their_gold_links(layout):
     assert framed == [[*map(tuple, attention["gold"])] for attention in maps]
 
 
+def test_orders_of_a_site_are_sorted_by_the_share_of_heads_that_goes():
+    means = pd.read_csv(RESULTS / "figures" / "pruning.csv").groupby(["column", "line"])["free"].mean()
+    free = draw("pruning").axes[-1]
+    marks = [line for line in free.lines if line.get_marker() not in ("None", ".")]
+    shares = iter([float(line.get_xdata()[0]) for line in sorted(marks, key=lambda line: line.get_ydata()[0])])
+    for site in ("all sites", "encoder self-attention", "decoder self-attention", "cross-attention"):
+        expected = sorted(means[site], reverse=True)
+        assert [next(shares) for _ in expected] == pytest.approx(expected), site
+
+
 def test_letters_of_a_figure_in_the_paper_have_six_points_or_more():
     paper = (RESULTS.parent / "paper" / "main.typ").read_text(encoding="utf-8")
     printed = dict(re.findall(r'drawing\("(\w+)", (\d+)%\)', paper))

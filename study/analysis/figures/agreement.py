@@ -35,8 +35,8 @@ FARTHEST = 1e3
 """How far a corner reaches beyond the panel."""
 GAINS, OPPOSITE = ("#d9ecd9", "both gain"), ("#fcecd2", "opposite")
 """Colour and name of the corner where both effects are gains, and of those where one is a gain."""
-ARMS = {"today": "mechanisms from 2017 on"}
-"""Pair ↦ its arms in words, if they have something in common."""
+ARMS = {"today": "predicted arms"}
+"""Pair ↦ its arms in words, if these were chosen alike."""
 CORPORA = ("grammar", "Multi30k")
 """Names of corpora in the words for the sides of a pair."""
 LOOKS = {"recurrent": ("o", "C0"), "transformer": ("s", "C1"), "decoder_only": ("^", "C2")}
