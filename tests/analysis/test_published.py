@@ -1,5 +1,6 @@
 """Tables and points of figures, made again from the published runs. `tests/recompute.py` computes them by itself."""
 
+import json
 import re
 from functools import cache
 from itertools import combinations
@@ -72,6 +73,35 @@ def test_words_in_a_figure_cover_neither_words_nor_marks(name, layout, monkeypat
         assert [text.get_text() for text in axes.texts if words[text].count_contains(np.concatenate(dots))] == []
 
 
+@pytest.mark.parametrize("name", ["transfer", "longer", "decoder_only"])
+def test_arms_with_clearly_opposite_effects_have_names(name):
+    arms = pd.read_csv(RESULTS / "figures" / f"{name}.csv").dropna(subset="arm")
+    ends = [arms[[f"{side}low", f"{side}high"]] for side in ("", "second_")]
+    clear = np.all([side.prod(axis=1) > 0 for side in ends], axis=0) & (arms["effect"] * arms["second_effect"] < 0)
+    named = {tuple(text.xy) for axes in draw(name).axes for text in axes.texts}
+    assert {*arms.loc[clear, ["effect", "second_effect"]].itertuples(index=False, name=None)} <= named
+
+
+@pytest.mark.parametrize("layout", ["draw", "narrow"])
+def test_the_maps_of_the_hero_frame_their_gold_links(layout):
+    maps = pd.read_csv(RESULTS / "figures" / "hero.csv")["content"].dropna().map(json.loads)
+    framed = [
+        [(round(patch.get_x() + 0.45), round(patch.get_y() + 0.45)) for patch in axes.patches]
+        for axes in draw("hero", layout).axes[2:]
+    ]
+    assert framed == [[*map(tuple, attention["gold"])] for attention in maps]
+
+
+def test_orders_of_a_site_are_sorted_by_the_share_of_heads_that_goes():
+    means = pd.read_csv(RESULTS / "figures" / "pruning.csv").groupby(["column", "line"])["free"].mean()
+    free = draw("pruning").axes[-1]
+    marks = [line for line in free.lines if line.get_marker() not in ("None", ".")]
+    shares = iter([float(line.get_xdata()[0]) for line in sorted(marks, key=lambda line: line.get_ydata()[0])])
+    for site in ("all sites", "encoder self-attention", "decoder self-attention", "cross-attention"):
+        expected = sorted(means[site], reverse=True)
+        assert [next(shares) for _ in expected] == pytest.approx(expected), site
+
+
 def test_letters_of_a_figure_in_the_paper_have_six_points_or_more():
     paper = (RESULTS.parent / "paper" / "main.typ").read_text(encoding="utf-8")
     printed = dict(re.findall(r'drawing\("(\w+)", (\d+)%\)', paper))
@@ -109,5 +139,5 @@ def test_a_figure_names_arms_as_the_tables_of_its_sweeps_do(name):
         cell.replace("\\", "").strip(" *") for page in pages for line in page.splitlines() for cell in line.split("|")
     ]
     arms = [{*cell.split(", ")} for cell in cells]
-    words -= {"recurrent", "transformer", "decoder-only", "both gain ", "opposite"}
+    words -= {"recurrent", "transformer", "decoder-only", "both gain", "opposite"}
     assert [word for word in words if not any({*word.split(", ")} <= arm for arm in arms)] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-NAMED, WRAPPED, UPRIGHT = 10, 24, 28
+NAMED, WRAPPED, UPRIGHT = 10, 18, 28
 """Arms of a panel that have their names beside them, and letters of a line of a name and of the vertical axis."""
 NEAR, FAR = 0.75, 3
 """Share of the arms that counts as small effects, and how many times as large others are if these have a panel."""
@@ -34,8 +33,12 @@ FRAMED = " framed"
 """End of the name of the panel that shows the frame of another."""
 FARTHEST = 1e3
 """How far a corner reaches beyond the panel."""
-GAINS, OPPOSITE = "#e6f2e6", "#fdf3e3"
-"""Colours of the corner where both effects are gains, and of those where one is a gain."""
+GAINS, OPPOSITE = ("#d9ecd9", "both gain"), ("#fcecd2", "opposite")
+"""Colour and name of the corner where both effects are gains, and of those where one is a gain."""
+ARMS = {"today": "predicted arms"}
+"""Pair ↦ its arms in words, if these were chosen alike."""
+CORPORA = ("grammar", "Multi30k")
+"""Names of corpora in the words for the sides of a pair."""
 LOOKS = {"recurrent": ("o", "C0"), "transformer": ("s", "C1"), "decoder_only": ("^", "C2")}
 """Family ↦ marker and colour."""
 EFFECTS = ["effect", "second_effect"]
@@ -93,27 +96,26 @@ def draw(table: pd.DataFrame) -> Figure:
         axes, first = grid[name], rows.iloc[0]
         rhos = table[(table["pair"] == name) & (table["arm"] == "") & (table["family"] == "")]
         slope = _scatter(axes, rows)
-        seeds = re.sub(r"(\d[^,]*) and (\d[^,]*)", r"\1 (x), \2 (y)", str(first["seeds"]))
-        title = [f"{len(rows)} arms, seeds: {seeds}", *map(_order, rhos.to_dict("records"))]
+        title = [
+            f"{first['data']} → {first['second_data']}",
+            f"{len(rows)} {ARMS.get(name, 'arms')}, {first['seeds']} seeds",
+            *map(_order, rhos.to_dict("records")),
+        ]
         axes.set_title("\n".join(title) + ("" if name in frames else f", {slope}"), loc="left", fontsize=8)
         up = f"{first['second_data']}: effect, nats per sentence (worse →)"
         axes.set_ylabel(textwrap.fill(up, UPRIGHT, break_on_hyphens=False))
         names[axes] = _names(rows, rows.index)
-        part = axes
         if frame := frames.get(name):
             framed = rows[((rows[EFFECTS] > frame.min) & (rows[EFFECTS] < frame.max)).all(axis=1)]
             part = grid[name + FRAMED]
             slope = _scatter(part, framed)
-            part.set_title(f"{len(framed)} of them, in the frame, {slope}", loc="left", fontsize=8)
+            part.set_title(f"{len(framed)} arms of the frame, {slope}", loc="left", fontsize=8)
             part.set(xlim=frame.intervalx, ylim=frame.intervaly)
-            axes.indicate_inset(frame.bounds, edgecolor=panels.INK)
+            axes.indicate_inset(frame.bounds, edgecolor="black", linewidth=1.2, alpha=1)
             names |= {axes: _names(rows, rows.index.difference(framed.index)), part: _names(framed, framed.index)}
-        inside, beside = part.transAxes, part.get_xaxis_transform()
-        part.text(0.01, 0.98, "opposite", fontsize=style.SMALL, style="italic", va="top", transform=inside)
-        part.text(0.99, 0.03, "opposite", fontsize=style.SMALL, style="italic", ha="right", transform=inside)
-        part.text(0, 0.03, "both gain ", fontsize=style.SMALL, style="italic", ha="right", transform=beside)
-    if len(families := grid[next(iter(arms))].get_legend_handles_labels()[0]) > 1:
-        figure.legend(handles=families, loc="outside upper left", ncols=len(families), frameon=False, borderaxespad=0.1)
+    keyed = [handle for axes in grid.values() for handle in axes.get_legend_handles_labels()[0]]
+    handles = {str(handle.get_label()): handle for handle in keyed}.values()
+    figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False, borderaxespad=0.1)
     panels.key(figure, _words(table[table["arm"] != ""]))
     naming.name(figure, names)
     return figure
@@ -128,7 +130,8 @@ def _frame(rows: pd.DataFrame) -> Bbox | None:
         return None
     small = rows[EFFECTS][(sizes <= limits).all(axis=1)]
     low, high = small.min().clip(upper=0).to_numpy(), small.max().clip(lower=0).to_numpy()
-    return Bbox([low - 0.12 * (high - low), high + 0.12 * (high - low)])
+    # names of the exceptions stand at the low end, beside gains
+    return Bbox([low - 0.24 * (high - low), high + 0.12 * (high - low)])
 
 
 def _order(rho: Mapping[Any, Any]) -> str:
@@ -138,9 +141,13 @@ def _order(rho: Mapping[Any, Any]) -> str:
 
 def _words(arms: pd.DataFrame) -> str:
     """Return what is said under the panels."""
-    scores = " and ".join(map(title, dict.fromkeys([*arms["metric"], *arms["second_metric"]])))
+    scores: dict[str, str] = {}
+    for side in ("", "second_"):
+        for data, metric in zip(arms[f"{side}data"], arms[f"{side}metric"], strict=True):
+            scores |= {corpus: title(metric) for corpus in CORPORA if corpus in data}
+    effects = ", ".join(f"{score} on {corpus}" for corpus, score in scores.items())
     equal = " Dashed: equal effects." if arms["metric"].eq(arms["second_metric"]).any() else ""
-    return f"Effect: arm − base arm, {scores}. Solid: least squares through the base arm.{equal} Bars: 95% intervals."
+    return f"Effect: arm − base arm, {effects}. Solid: least squares through the base arm.{equal} Bars: 95% intervals."
 
 
 def _scatter(axes: Axes, rows: pd.DataFrame) -> str:
@@ -162,15 +169,21 @@ def _scatter(axes: Axes, rows: pd.DataFrame) -> str:
     axes.axline((0, 0), slope=slope, color=panels.INK, linewidth=0.9, zorder=1)
     axes.set_xlabel(f"{rows['data'].iloc[0]}: effect, nats per sentence (worse →)")
     limits = {"xlim": axes.get_xlim(), "ylim": axes.get_ylim()}
-    for left, low, colour in ((-FARTHEST, -FARTHEST, GAINS), (-FARTHEST, 0, OPPOSITE), (0, -FARTHEST, OPPOSITE)):
-        axes.fill_betweenx([low, low + FARTHEST], left, left + FARTHEST, color=colour, linewidth=0, zorder=0)
+    for left, low, (colour, name) in (
+        (-FARTHEST, -FARTHEST, GAINS),
+        (-FARTHEST, 0, OPPOSITE),
+        (0, -FARTHEST, OPPOSITE),
+    ):
+        corner = [low, low + FARTHEST], left, left + FARTHEST
+        axes.fill_betweenx(*corner, color=colour, linewidth=0, zorder=0, label=name)
     axes.set(**limits)
     return f"slope {number(slope, 1)}"
 
 
 def _names(rows: pd.DataFrame, named: pd.Index) -> list[tuple[str, NDArray[np.float64]]]:
-    """Return names and places of arms, those first that are far from the middle."""
+    """Return names and places of arms: first those with opposite effects, then those far from the middle."""
     places = rows[EFFECTS].astype(float)
-    far = ((places - places.mean()) / places.std()).abs().max(axis=1)[named].sort_values(ascending=False).index[:NAMED]
-    words = [textwrap.fill(arm_words(arm), WRAPPED, break_on_hyphens=False) for arm in rows.loc[far, "arm"]]
-    return list(zip(words, places.loc[far].to_numpy(), strict=True))
+    far = ((places - places.mean()) / places.std()).abs().max(axis=1)
+    order = sorted(named, key=lambda arm: (places.loc[arm].prod() >= 0, -far[arm]))[:NAMED]
+    words = [textwrap.fill(arm_words(arm), WRAPPED, break_on_hyphens=False) for arm in rows.loc[order, "arm"]]
+    return list(zip(words, places.loc[order].to_numpy(), strict=True))

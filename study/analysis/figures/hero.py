@@ -70,7 +70,7 @@ def draw(table: pd.DataFrame, narrow: bool = False) -> Figure:
     if narrow:
         rows, widths, size = 1 + bool(len(maps)), families, (PHONE, 4.8)
     else:
-        rows, widths, size = 1, [*families, *([1.0] * len(maps))], (style.PAGE, 2.5)
+        rows, widths, size = 1, [*families, *([1.0] * len(maps))], (style.PAGE, 2.9)
     line, small = (WRAPPED, LETTERS) if narrow else (99, style.SMALL)
     figure, grid = style.subplots(rows, len(widths), size, squeeze=False, width_ratios=widths)
     for i, (axes, family) in enumerate(zip(grid.flat, SPOTS, strict=False)):
@@ -80,7 +80,7 @@ def draw(table: pd.DataFrame, narrow: bool = False) -> Figure:
         axes.set_ylabel("" if i else textwrap.fill("sentences translated exactly, %", line))
         axes.tick_params(labelsize=small, labelleft=i == 0)
     for i, (axes, (_, row)) in enumerate(zip(grid.flat[len(SPOTS) :], maps.iterrows(), strict=True)):
-        attention = json.loads(row["content"]) | {"gold": []}
+        attention = json.loads(row["content"])
         attention_map.draw(axes, attention)
         axes.set_title(
             textwrap.fill(f"recurrent, d = 512, {row['line']}", WRAPPED),
@@ -90,6 +90,8 @@ def draw(table: pd.DataFrame, narrow: bool = False) -> Figure:
         )
         axes.set_xticks(axes.get_xticks(), attention["source"], rotation=90, ha="center", rotation_mode="default")
         axes.tick_params(labelsize=small, labelleft=i == 0)
+        axes.set_xlabel("German\nframes: correct")
+        axes.set_ylabel("" if i else "English")
     return figure
 
 

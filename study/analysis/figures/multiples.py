@@ -38,6 +38,8 @@ BUCKETS = {
 }
 """Words in the source ↦ the score over these sentences, with a gap for the metric."""
 RANDOM = "order=random"
+APART = 8
+"""Points between the mean of an arm and those of others at which its line has its name beside it."""
 FIFTH, MOST = 20, 60
 """Percentages of heads: what claim 14 asks about, and how far the curves are drawn."""
 SITES = ("all", *metrics.SITES)
@@ -66,10 +68,13 @@ def scale_points(runs: Runs, *specs: Spec) -> pd.DataFrame:
 def scale(table: pd.DataFrame) -> Figure:
     """Draw a panel for each family with the scaled arms, and below it one with the unscaled arms beside 1/√d."""
     unscaled = table["line"].str.startswith("scale=none")
-    rows = {", scaled": table[~unscaled], ", unscaled": table[unscaled | (table["line"] == "scale=rsqrt")]}
+    rows = {
+        ", with a scale": table[~unscaled],
+        ", without a scale (grey: 1/√d)": table[unscaled | (table["line"] == "scale=rsqrt")],
+    }
     panes = {f"{family}{words}": of_row[of_row["column"] == family]
              for words, of_row in rows.items() for family in dict.fromkeys(of_row["column"])}  # fmt: skip
-    note = f"{_held(table)} · upper panels: a part of the axis"
+    note = f"{_held(table)} · upper panels: a cut axis"
     halves = [line for line in dict.fromkeys(table["line"]) if " " in line]
     figure = panels.small_multiples(panes, 2, "d, terms of the dot product", 2, note, halves)
     for axes in figure.axes:
@@ -118,13 +123,26 @@ def lengths(table: pd.DataFrame) -> Figure:
         for (_, column), rows in numbers.groupby(["row", "column"], sort=False)
     }
     note = f"{_held(table)} · grey: longer than in training"
-    note += " · largest components: maxima over all states · nothing: zeros"
+    note += " · largest components: maxima over all states · nothing: zeros, no attention"
     figure = panels.small_multiples(panes, table["column"].nunique(), "words in the source, up to", 1.75, note)
     for axes in figure.axes:
         axes.axvspan(longest.index(str(TRAINED)) + 0.5, len(longest) - 0.7, color="#f0f0f0", linewidth=0, zorder=0)
         axes.set_xticks(range(len(longest)), longest)
         axes.set_xlim(-0.3, len(longest) - 0.7)
+    naming.name(figure, dict(zip(figure.axes, map(_apart, panes.values()), strict=True)))
     return figure
+
+
+def _apart(panel: pd.DataFrame) -> list[tuple[str, Any]]:
+    """Return names of the lines that are apart from all others, each with its place where it is farthest from them."""
+    means = panel.drop_duplicates(["line", "x"]).pivot(index="x", columns="line", values="mean")
+    names = []
+    for line in means:
+        distance = means.drop(columns=line).sub(means[line], axis=0).abs().min(axis=1)
+        if distance.max() > APART:
+            place = int(distance.argmax())
+            names.append((arm_words(str(line)), np.array([means.index[place], means[line].iloc[place]])))
+    return names
 
 
 def pruning_points(runs: Runs, spec: Spec) -> pd.DataFrame:
@@ -165,17 +183,18 @@ def pruning(table: pd.DataFrame) -> Figure:
 def _free(axes: Axes, runs: pd.DataFrame) -> None:
     """Draw the percentage of heads that each order finds free at each site: a dot a run, the mean and its interval."""
     names: list[str] = []
-    for arm, rows in runs.groupby(["column", "line"], sort=False):
-        site, line = map(str, arm)
-        if site not in names:
-            names.append(site)
-        look, place = style.look(line), len(names)
-        names.append(arm_words(line))
-        mean, *ends = np.array(interval(list(rows["free"])), dtype=float)
-        stacked = place - 0.05 - rows.groupby("free").cumcount() * 0.13
-        axes.plot(rows["free"], stacked, ".", color=look.colour, markersize=3.5, markeredgewidth=0)
-        axes.plot(ends, [place + 0.22] * 2, color=look.colour)
-        axes.plot([mean], [place + 0.22], color=look.colour, **look.mark(4.5))
+    for site, orders in runs.groupby("column", sort=False):
+        names.append(str(site))
+        means = orders.groupby("line", sort=False)["free"].mean()
+        for line in means.sort_values(ascending=False, kind="stable").index:
+            look, place = style.look(line), len(names)
+            rows = orders[orders["line"] == line]
+            names.append(arm_words(str(line)))
+            mean, *ends = np.array(interval(list(rows["free"])), dtype=float)
+            stacked = place - 0.05 - rows.groupby("free").cumcount() * 0.13
+            axes.plot(rows["free"], stacked, ".", color=look.colour, markersize=3.5, markeredgewidth=0)
+            axes.plot(ends, [place + 0.22] * 2, color=look.colour)
+            axes.plot([mean], [place + 0.22], color=look.colour, **look.mark(4.5))
     axes.set_yticks(range(len(names)), names)
     for words in axes.get_yticklabels():
         words.set_fontweight("bold" if words.get_text() in {*runs["column"]} else "normal")
