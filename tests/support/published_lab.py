@@ -215,6 +215,8 @@ def part_of_results(top, *sweeps):
         "gains",
         "scales",
         "agreement-asymptotes-bleu",
+        "agreement-transfer",
+        "agreement-today",
         "scale_rates_multi30k",
     ):
         for path in (ours.root / "tables").glob(f"{name}.*"):
