@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shutil
+from itertools import chain
 
 import pytest
 import yaml
@@ -12,9 +13,11 @@ from published_lab import part_of_results
 from study.__main__ import main
 from study.errors import InputError
 from study.folders import CHECKOUT as ROOT
+from study.publish.pages import findings
 from study.publish.site import output
 from study.publish.site.content import MAPS, Content, address, html
 from study.store.folder import Store
+from study.store.manifest import Results
 from study.store.rows import arm_of
 
 RESULTS = ROOT / "results"
@@ -259,7 +262,9 @@ def test_all_effects_share_one_linear_axis_in_margins_and_an_arrow_stands_for_wh
         assert (answer["setting"], answer["margin"]) == (f"{row['corpus']}, {row['family']}", float(row["margin"]))
         estimate = 50 + 4.6 * difference / answer["margin"]
         assert card["point"] == (pytest.approx(estimate, abs=0.01) if 4 <= estimate <= 96 else None)
-    assert [len(card["arrows"]) for card in cards] == [1, 1, 1, 0, 0, 0, 0, 0]  # far below, far below, 5.4 to 12.1
+        ends = [(end - answer["zero"]) / answer["margin"] for end in answer["ends"]]
+        assert card["arrows"] == ["left"] * (min(ends) < -10) + ["right"] * (max(ends) > 10)
+    assert any(card["arrows"] for card in cards)
     for route in ("claims", "claim/4a", "claim/4b"):
         go(view, whole, route)
         strips = view.evaluate(EDGES)
@@ -298,6 +303,30 @@ def test_a_claim_leads_to_those_that_use_the_same_sweeps(whole, view):
         go(view, whole, f"claim/{identity}")
         links = view.locator("#related a").evaluate_all("all => all.map(one => one.hash)")
         assert links == [f"#/claim/{other}" for other in others]
+
+
+def test_the_page_of_a_claim_shows_its_finding_under_the_answer_and_the_setting_of_the_number(whole, view):
+    scale = data_of(whole, "site")["findings"][0]
+    assert scale["claims"] == ["4a", "4b", "24"]
+    for identity, count in (("4a", 1), ("4b", 1), ("24", 1), ("3", 0)):
+        go(view, whole, f"claim/{identity}")
+        assert view.locator("main p.finding").count() == count, identity
+    go(view, whole, "claim/4b")
+    paragraphs = view.locator("main > p").all_inner_texts()
+    answer = next(i for i, text in enumerate(paragraphs) if "Not in short training" in text)
+    assert paragraphs[answer].endswith("(grammar, transformer)")
+    assert paragraphs[answer + 1] == f"{scale['title']} {scale['text']} {scale['more']['words']}"
+    assert "try 1/d" in paragraphs[answer + 1]
+    view.locator("p.finding a").click()
+    view.wait_for_selector('body[data-route="#/table/scales"]')
+    assert view.locator("main td").count() > 10
+
+
+def test_findings_name_claims_of_the_study(results):
+    claims = {row["id"] for row in rows("tables/summary.csv")}
+    named = [finding.claims for finding in findings(Results(results))]
+    assert any(named)
+    assert claims.issuperset(chain(*named))
 
 
 @pytest.mark.parametrize("width", [1280, 390])

@@ -288,12 +288,11 @@ def pages(content: Content) -> Iterator[tuple[str, bytes]]:
 
 
 def _cards(results: Results) -> Rows:
-    """Return the answers of the first page, each with the setting of its number and what its axis has as 0 and as 1."""
+    """Return the answers of the first page, each with what its axis has as 0 and as 1."""
     rows = []
     for declared, answer in zip(read_yaml(ANSWERS)["answers"], answers(results), strict=True):
         entry, number = numbers_of(results, declared["number"])
-        axis = {"zero": entry["plus"], "margin": number["margin"]}
-        rows.append({"setting": f"{number['corpus']}, {number['family']}"} | axis | answer._asdict())
+        rows.append({"zero": entry["plus"], "margin": number["margin"]} | answer._asdict())
     return rows
 
 

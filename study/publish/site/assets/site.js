@@ -230,6 +230,7 @@ const site = (() => {
   const card = (one) => e("article", { class: "card" }, e("h3", {}, one.question), e("p", { class: "says" }, one.answer),
     effect(one.ends.map((end) => (end - one.zero) / one.margin), one.verdict),
     e("p", {}, `${one.unit} `, e("span", { class: "whole" }, one.number)), e("p", {}, one.setting, one.zero ? `; 0 is ${one.zero}, margin ${one.margin}` : ""), e("p", {}, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
+  const finding = (one) => [e("strong", {}, one.title), ` ${one.text} `, e("a", { href: at("table", one.more.table) }, one.more.words)];
   const verdictBar = (claims) => {
     const counts = {};
     claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
@@ -243,7 +244,7 @@ const site = (() => {
     page("", e("h1", {}, main.published ? "Which parts of attention does a translation model need?" : "Runs of one folder"),
       e("p", { class: "lead full" }, main.published ? "We change one part at a time in small recurrent and transformer models, train each change on several seeds, and compare." : "What has run, what it found, and what is still to come."),
       e("div", { class: main.findings.length ? "front" : null },
-        main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, e("strong", {}, one.title), ` ${one.text} `, e("a", { href: at("table", one.more.table) }, one.more.words)))) : null,
+        main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, finding(one)))) : null,
         main.hero ? e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" }) : null,
         main.answers.length ? e("section", {}, e("h2", {}, "Eight answers"), e("div", { class: "cards" }, main.answers.map(card),
           e("div", { class: "key" }, axis(MARGINS), "Every card has this axis. Its unit is the margin, the smallest difference of interest; grey band: ± one margin; arrow: beyond. Dot and line: a difference, its 95% interval; left of 0 is less. The score is NLL, nats per sentence; a card with another unit says where its 0 is."))) : null,
@@ -298,16 +299,17 @@ const site = (() => {
     const shared = (other) => other.sweeps.filter((name) => one.sweeps.includes(name)).length;
     const related = main.claims.filter((other) => other !== one && shared(other)).sort((a, b) => shared(b) - shared(a)).slice(0, MANY);
     page(`Claim ${id}`, crumbs(e("a", { href: at("claims") }, "Claims"), id), e("h1", {}, one.statement),
-      short ? e("p", {}, `${short.question} `, e("strong", {}, short.answer), `. ${short.unit}: ${short.number}`) : null,
+      short ? e("p", {}, `${short.question} `, e("strong", {}, short.answer), `. ${short.unit}: `, e("span", { class: "whole" }, short.number), ` (${short.setting})`) : null,
+      main.findings.filter((one) => one.claims.includes(id)).map((one) => e("p", { class: "finding" }, finding(one))),
       e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.answer), e("small", {}, `${one.summary.hold} of ${one.summary.questions} questions hold, ${one.summary.fail} fail, ${one.summary.open} open`)),
       one.published ? e("p", {}, `Published effect: ${one.published}.`) : null,
+      related.length ? e("p", { id: "related" }, "See also, of the same sweeps: ", related.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`]), ".") : null,
       made.length ? [e("h2", {}, "What the runs say"), e("div", { class: "forestplot" }, forestHead(), made.map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, [voted(row), e("small", {}, row.no_vote ? `${row.finding}; ${row.no_vote}` : row.finding), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null]))), e("p", { class: "note" }, HOW)] : null,
       open.length ? [e("h2", {}, "Not yet run"), e("ul", { class: "plain" }, open.map((row) => e("li", {}, asked(row))))] : null,
       contrasts.length ? e("details", {}, e("summary", {}, `Every contrast (${contrasts.length}), with its runs`), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "turns at", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.measure), armLinks(row.arms, all)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
         row.estimate, row.interval, row.inner, String(row.margin ?? "–"), String(row.turns ?? "–"), row.holm === undefined ? "–" : String(row.holm), row.n ?? ""]), (i) => i > 2)) : null,
       e("p", { class: "note" }, e("a", { href: at("guide") }, "How to read verdicts, columns and marks")),
       one.sweeps.length ? [e("h2", {}, "The sweeps behind it"), e("ul", { class: "plain" }, one.sweeps.map((name) => e("li", {}, link("sweep", name, name), ": ", main.sweeps.find((other) => other.name === name)?.about || "")))] : null,
-      related.length ? [e("h2", {}, "See also"), e("p", {}, "Claims that use the same sweeps; the first has the most of them."), e("ul", { class: "plain", id: "related" }, related.map((other) => e("li", {}, link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`)))] : null,
       e("nav", { class: "turn", "aria-label": "Claims" }, beside(-1, (text) => `← ${text}`), beside(1, (text) => `${text} →`)));
   };
 
