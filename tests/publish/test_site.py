@@ -4,6 +4,7 @@ import csv
 import json
 import re
 import shutil
+from collections import Counter
 from itertools import chain
 
 import pytest
@@ -245,7 +246,8 @@ EDGES = """() => [...document.querySelectorAll('.strip.forest')].map(strip => {
   const place = name => parseFloat(strip.querySelector(name)?.style.left), ci = strip.querySelector('.ci')?.style;
   return {band: strip.querySelector('.band').style.cssText, point: place('.point') || null,
     low: ci ? parseFloat(ci.left) : null, high: ci ? parseFloat(ci.left) + parseFloat(ci.width) : null,
-    arrows: [...strip.querySelectorAll('.arrow')].map(one => one.classList[1])};
+    arrows: [...strip.querySelectorAll('.arrow')].map(one => one.classList[1]),
+    far: [...strip.querySelectorAll('.far')].map(one => one.textContent)};
 })"""
 """Places of the marks of every strip in % of its width; 4% and 96% are the ends of the axis."""
 
@@ -263,6 +265,9 @@ def test_all_effects_share_one_linear_axis_in_margins_and_an_arrow_stands_for_wh
         estimate = 50 + 4.6 * difference / answer["margin"]
         assert card["point"] == (pytest.approx(estimate, abs=0.01) if 4 <= estimate <= 96 else None)
         ends = [(end - answer["zero"]) / answer["margin"] for end in answer["ends"]]
+        estimate = ends[0] if abs(ends[0]) > 10 else None
+        sizes = [estimate or end for end in (min(ends), max(ends)) if abs(end) > 10 and end * (estimate or end) > 0]
+        assert card["far"] == [f"{size:+.0f}".replace("-", "−") for size in dict.fromkeys(sizes)]
         assert card["arrows"] == ["left"] * (min(ends) < -10) + ["right"] * (max(ends) > 10)
     assert any(card["arrows"] for card in cards)
     for route in ("claims", "claim/4a", "claim/4b"):
@@ -320,6 +325,28 @@ def test_the_page_of_a_claim_shows_its_finding_under_the_answer_and_the_setting_
     view.locator("p.finding a").click()
     view.wait_for_selector('body[data-route="#/table/scales"]')
     assert view.locator("main td").count() > 10
+
+
+@pytest.mark.parametrize("route", ["claims", "claim/4a"])
+def test_a_row_of_a_claim_leads_to_the_runs_of_its_arms_and_an_arrow_has_its_size(whole, view, route):
+    wanted = [row for row in rows("tables/contrasts.csv") if row["id"] == "4a" and row["decides"] == "True"]
+    go(view, whole, route)
+    scope = "section.claim:has(a[href='#/claim/4a'])" if route == "claims" else "main"
+    made = view.locator(f"{scope} .row:not(.heading)")
+    assert made.count() == len(wanted) > 5
+    arrows = 0
+    for line, row in zip(made.all(), wanted, strict=True):
+        arms = Counter(map(arm_of, row["runs"].split()))
+        links = line.locator(".what a")
+        assert links.evaluate_all("all => all.map(one => [one.hash, one.textContent])") == [
+            [f"#/arm/{arm}", str(count)] for arm, count in arms.items()
+        ]
+        assert f"runs: {' + '.join(map(str, arms.values()))}" in line.inner_text()
+        size = float(row["difference"]) / float(row["margin"]) if row["margin"] else 0
+        if row["low"] and abs(size) > 10:
+            assert line.locator(".far").inner_text() == f"{size:+.0f}".replace("-", "−")
+            arrows += 1
+    assert arrows
 
 
 def test_findings_name_claims_of_the_study(results):

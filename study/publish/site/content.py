@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -394,12 +395,12 @@ def _numbers(row: dict[str, str]) -> dict[str, Any]:
 
 
 def _judged(text: str) -> Rows:
-    """Return the rows of a table of claims: their numbers, what is printed of them, and the arms of their runs."""
+    """Return the rows of a table of claims: their numbers, what is printed of them, and arm ↦ number of its runs."""
     rows = []
     for row in _rows(text):
         cells = evidence(row)
-        arms = dict.fromkeys(map(arm_of, row.get("runs", "").split()))
-        rows.append(_numbers(row) | {key: cells[key] for key in PRINTED} | {"arms": list(arms)})
+        arms = Counter(map(arm_of, row.get("runs", "").split()))
+        rows.append(_numbers(row) | {key: cells[key] for key in PRINTED} | {"arms": arms})
     return rows
 
 

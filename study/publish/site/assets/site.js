@@ -185,20 +185,28 @@ const site = (() => {
     return e("div", { class: `strip forest ${KINDS[kind] || "open"}`, "aria-hidden": "true" },
       e("i", { class: "band", style: { left: percent(margins(-1)), right: percent(margins(-1)) } }), e("i", { class: "zero", style: { left: "50%" } }),
       line(low, high, "ci"), line(ends[2], ends[3], "ci inner"), beyond(estimate) ? null : e("i", { class: "point", style: { left: percent(margins(estimate)) } }),
-      [-1, 1].filter((side) => [estimate, low, high].some((end) => beyond(end) === side)).map((side) => e("i", { class: `arrow ${side < 0 ? "left" : "right"}` })));
+      [["left", -1], ["right", 1]].map(([name, side]) => {
+        const far = [estimate, low, high].find((end) => beyond(end) === side), meets = [low, high].some((end) => end !== undefined && beyond(end) !== side);
+        return far === undefined ? null : [e("i", { class: `arrow ${name}` }), e("small", { class: `far ${name}${meets ? " above" : ""}` }, told(far, 0, true))];
+      }));
   };
   const forest = (row, kind) => {
     if (!row.margin || row.low === undefined) return e("div", { class: "strip" }, e("span", { class: "none" }, row.margin ? "no interval" : "no margin"));
     return effect(["difference", "low", "high", "low90", "high90"].map((name) => (row[name] === undefined ? undefined : row[name] / row.margin)), kind);
   };
   const asked = (row) => row.asked || "–";
-  const claimRow = (row, kind, extra) => e("div", { class: "row" },
-    e("div", { class: "what" }, asked(row), e("small", {}, row.contrast)),
+  const MANY = 6;
+  const runLinks = (arms, all) => {
+    const counts = Object.entries(arms);
+    return counts.length ? e("small", {}, "runs: ", counts.length > MANY ? `${counts.reduce((sum, [, count]) => sum + count, 0)} of ${counts.length} arms` : counts.map(([arm, count], i) => [i ? " + " : "", e("a", { href: at("arm", arm), title: all.name(arm) }, count)])) : null;
+  };
+  const claimRow = (row, kind, all, extra) => e("div", { class: "row" },
+    e("div", { class: "what" }, asked(row), e("small", {}, row.contrast), runLinks(row.arms, all)),
     forest(row, kind),
     e("div", { class: "number" }, row.estimate, e("small", {}, row.interval), row.second ? e("small", {}, row.second) : null),
     e("div", {}, extra));
   const forestHead = () => e("div", { class: "row heading" }, e("div", {}, "data and model"), e("div", {}, "first − second, in margins", axis(MARGINS)), e("div", { class: "number" }, "estimate", e("small", {}, "95% CI")), e("div", {}, "verdict"));
-  const HOW = "Dot: estimate. Thin line: 95% interval; thick line: 90% interval. Unit: the margin, the smallest difference of interest; grey band: ± one margin. An arrow stands for what lies beyond ±10 margins.";
+  const HOW = "Dot: estimate. Thin line: 95% interval; thick line: 90% interval. Unit: the margin, the smallest difference of interest; grey band: ± one margin. An arrow stands for what lies beyond ±10 margins, and the number at it says where: the estimate or, if the estimate is within, the end of the interval.";
 
   // Strips of a sweep: a dot for each run, a bar for the mean; the interval is that of the difference, around the baseline.
   const strips = (sweep, all) => [...new Set(sweep.arms.map((arm) => arm.facet))].map((facet) => {
@@ -247,7 +255,7 @@ const site = (() => {
         main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, finding(one)))) : null,
         main.hero ? e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" }) : null,
         main.answers.length ? e("section", {}, e("h2", {}, "Eight answers"), e("div", { class: "cards" }, main.answers.map(card),
-          e("div", { class: "key" }, axis(MARGINS), "Every card has this axis. Its unit is the margin, the smallest difference of interest; grey band: ± one margin; arrow: beyond. Dot and line: a difference, its 95% interval; left of 0 is less. The score is NLL, nats per sentence; a card with another unit says where its 0 is."))) : null,
+          e("div", { class: "key" }, axis(MARGINS), "Every card has this axis. Its unit is the margin, the smallest difference of interest; grey band: ± one margin; arrow: beyond, in margins. Dot and line: a difference, its 95% interval; left of 0 is less. The score is NLL, nats per sentence; a card with another unit says where its 0 is."))) : null,
         main.published ? null : sweepTable(main, all),
         e("section", { class: "next" }, e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null, e("ul", { class: "doors" },
           main.claims.length ? door("claims", "Check a number", "every claim with its verdict, its contrasts and their runs.") : null,
@@ -258,14 +266,14 @@ const site = (() => {
 
   // All claims, found by words and by verdict.
   const claims = async (_, query) => {
-    const main = await load("site"), counts = {};
+    const main = await load("site"), all = await load("runs"), counts = {};
     main.claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
     const rows = (await load("claims")).contrasts, questions = (id) => rows.filter((row) => row.id === id && row.decides === "True" && KINDS[row.verdict] !== "none");
     const box = e("input", { type: "search", autocomplete: "off", placeholder: "scale, heads, fails …" }), count = e("span", { role: "status" });
     const chips = Object.entries(counts).map(([word, number]) => e("button", { type: "button", class: `mark ${KINDS[word] || "open"}`, "aria-pressed": String(query.verdict === word), "data-word": word }, `${word} ${number}`));
     const sections = main.claims.map((claim) => e("section", { class: "claim", "data-word": claim.summary.verdict },
       e("h3", {}, link("claim", claim.id, e("span", { class: "id" }, claim.id), " ", claim.statement), " ", mark(claim.summary.verdict, claim.summary.answer)),
-      questions(claim.id).map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, voted(row)))));
+      questions(claim.id).map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, all, voted(row)))));
     const show = () => {
       const words = box.value.toLowerCase().split(/\s+/).filter(Boolean), chosen = chips.filter((chip) => chip.getAttribute("aria-pressed") === "true").map((chip) => chip.dataset.word);
       sections.forEach((section) => { section.hidden = !(words.every((word) => section.textContent.toLowerCase().includes(word)) && (!chosen.length || chosen.includes(section.dataset.word))); });
@@ -284,7 +292,6 @@ const site = (() => {
       main.claims.filter((claim) => claim.sweeps.includes(one.name)).flatMap((claim) => [link("claim", claim.id, claim.id), " "])]), (i) => i === 2 || i === 3)] : null);
   const sweeps = async () => { const main = await load("site"); const table = sweepTable(main, await load("runs")); page("Sweeps", e("h1", {}, "Sweeps"), ...(table ? table.slice(1) : [e("p", {}, "No sweep declares these runs.")])); };
 
-  const MANY = 6;
   const armLinks = (arms, all) => (arms.length && arms.length <= MANY ? e("small", {}, "runs: ", arms.map((arm, i) => [i ? "; " : "", link("arm", arm, all.name(arm))])) : null);
   const pooled = async (name) => { const one = await load(`table/${name}`); return one ? page(one.title, e("h1", {}, one.title), prose(one.table)) : nothing(`table ${name}`); };
 
@@ -303,10 +310,10 @@ const site = (() => {
       main.findings.filter((one) => one.claims.includes(id)).map((one) => e("p", { class: "finding" }, finding(one))),
       e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.answer), e("small", {}, `${one.summary.hold} of ${one.summary.questions} questions hold, ${one.summary.fail} fail, ${one.summary.open} open`)),
       one.published ? e("p", {}, `Published effect: ${one.published}.`) : null,
-      related.length ? e("p", { id: "related" }, "See also, of the same sweeps: ", related.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`]), ".") : null,
-      made.length ? [e("h2", {}, "What the runs say"), e("div", { class: "forestplot" }, forestHead(), made.map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, [voted(row), e("small", {}, row.no_vote ? `${row.finding}; ${row.no_vote}` : row.finding), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null]))), e("p", { class: "note" }, HOW)] : null,
+      related.length ? e("p", { class: "note", id: "related" }, "See also, of the same sweeps: ", related.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`]), ".") : null,
+      made.length ? [e("h2", {}, "What the runs say"), e("div", { class: "forestplot" }, forestHead(), made.map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, all, [voted(row), e("small", {}, row.no_vote ? `${row.finding}; ${row.no_vote}` : row.finding), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null]))), e("p", { class: "note" }, HOW)] : null,
       open.length ? [e("h2", {}, "Not yet run"), e("ul", { class: "plain" }, open.map((row) => e("li", {}, asked(row))))] : null,
-      contrasts.length ? e("details", {}, e("summary", {}, `Every contrast (${contrasts.length}), with its runs`), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "turns at", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.measure), armLinks(row.arms, all)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
+      contrasts.length ? e("details", {}, e("summary", {}, `Every contrast (${contrasts.length}), with its runs`), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "turns at", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.measure), armLinks(Object.keys(row.arms), all)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
         row.estimate, row.interval, row.inner, String(row.margin ?? "–"), String(row.turns ?? "–"), row.holm === undefined ? "–" : String(row.holm), row.n ?? ""]), (i) => i > 2)) : null,
       e("p", { class: "note" }, e("a", { href: at("guide") }, "How to read verdicts, columns and marks")),
       one.sweeps.length ? [e("h2", {}, "The sweeps behind it"), e("ul", { class: "plain" }, one.sweeps.map((name) => e("li", {}, link("sweep", name, name), ": ", main.sweeps.find((other) => other.name === name)?.about || "")))] : null,
