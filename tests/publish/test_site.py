@@ -420,6 +420,39 @@ def test_runs_scroll_without_an_element_each_are_found_sorted_and_kept_in_the_ad
     assert "#/run/" in view.url
 
 
+def test_a_search_of_runs_takes_hyphen_underscore_and_blank_as_the_same_and_says_that_nothing_matches(whole, view):
+    go(view, whole, "runs")
+    status, box = view.locator("[role=status]"), view.locator("#query")
+    counts = {}
+    same = ("hard_2", "hard-2", "key_width=512", "key-width=512", "key_width_512", "key-width-512")
+    for text in (*same, "family=trans-former"):
+        box.fill(text)
+        counts[text] = status.inner_text()
+    total = counts["key_width_512"].partition(" of ")[2]
+    hard = {run for arm in data_of(whole, "sweep/hard_2")["arms"] for run in arm["runs"]}
+    assert counts["hard-2"] == counts["hard_2"] == f"{len(hard)} of {total}"
+    assert counts["key-width=512"] == counts["key_width=512"] != f"0 of {total}"
+    assert counts["key-width-512"] == counts["key_width_512"] != f"0 of {total}"
+    assert counts["family=trans-former"] == "No run matches. Try decoder_only or scale=none."
+    assert view.locator("table.runs tbody tr").count() == 0
+    box.fill("scale=none")
+    assert re.fullmatch(r"[1-9]\d* of .*", status.inner_text())
+
+
+def test_on_a_phone_a_run_shows_a_score_beside_its_name_and_all_its_sweeps(whole, view):
+    view.set_viewport_size({"width": 390, "height": 844})
+    go(view, whole, "runs")
+    cells = view.locator("table.runs tbody tr:not(.space)").first.locator("td")
+    assert float(cells.nth(1).inner_text()) > 0
+    assert cells.nth(1).evaluate("one => one.getBoundingClientRect().right") < 390
+    place = view.locator("table.runs thead th").evaluate_all("all => all.map(one => one.title)").index("sweeps")
+    many = "draws draws_10 heads_2 inverse_scale learned_scale scale_parts shorter transfer_grammar"
+    cells.nth(place).evaluate("(one, text) => { one.textContent = text; }", many)
+    assert cells.nth(place).evaluate(
+        "one => one.clientHeight >= one.scrollHeight && one.clientWidth >= one.scrollWidth"
+    )
+
+
 def test_runs_come_in_the_order_of_claims_and_no_name_is_cut(whole, view):
     """Claim 3 has the sweep scaling, claim 18 has hard_2."""
     go(view, whole, "runs")

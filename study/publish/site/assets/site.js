@@ -398,19 +398,21 @@ const site = (() => {
   };
 
   // All runs: only the rows in sight are elements.
-  const FIRST = ["name", "seed", "sweeps", "status", "data.name", "model.family", "test/bleu", "test/exact", "test/nll", "tokens_per_second"];
+  const FIRST = ["name", "test/bleu", "test/exact", "test/nll", "seed", "sweeps", "status", "data.name", "model.family", "tokens_per_second"];
   const WORDS = { "name": "arm", "data.name": "data", "model.family": "family", "test/bleu": "BLEU", "test/exact": "exact match", "test/nll": "NLL", "tokens_per_second": "tokens / s" };
   const HEIGHT = 42;
   const text = (value) => (value === null || value === undefined ? "" : typeof value === "number" ? String(+value.toPrecision(6)) : String(value));
+  // Search takes "-", "_" and blanks as the same.
+  const plain = (value) => text(value).toLowerCase().replace(/[-_ ]/g, "_");
   const condition = (word, fields) => {
     const found = word.match(/^([^<>=!]+)(!=|<=|>=|=|<|>)(.*)$/);
-    if (!found) return (run) => run.text.includes(word.toLowerCase());
+    if (!found) return (run) => run.text.includes(plain(word));
     const [, name, sign, wanted] = found;
-    const names = fields.includes(name) ? [name] : fields.filter((field) => field.endsWith(`.${name}`) || field.endsWith(`/${name}`));
+    const same = fields.filter((field) => plain(field) === plain(name)), names = same.length ? same : fields.filter((field) => /[./]/.test(field.at(-name.length - 1)) && plain(field).endsWith(plain(name)));
     const limit = number(wanted);
     const holds = (value) => {
-      if (sign === "=") return text(value).toLowerCase() === wanted.toLowerCase();
-      if (sign === "!=") return text(value).toLowerCase() !== wanted.toLowerCase();
+      if (sign === "=") return plain(value) === plain(wanted);
+      if (sign === "!=") return plain(value) !== plain(wanted);
       if (typeof value !== "number") return false;
       return sign === "<" ? value < limit : sign === ">" ? value > limit : sign === "<=" ? value <= limit : value >= limit;
     };
@@ -423,7 +425,7 @@ const site = (() => {
     const place = (run) => order.get(run.id) ?? order.size;
     const rows = all.runs.map((run) => ({ ...run, name: all.name(run.arm), sweeps: all.sweeps(run.arm).join(" ") })).sort((a, b) => place(a) - place(b));
     const fields = [...new Set(rows.flatMap(Object.keys))];
-    rows.forEach((run) => { run.text = Object.entries(run).map(([k, v]) => (v === null ? "" : `${k}=${v}`)).join(" ").toLowerCase(); });
+    rows.forEach((run) => { run.text = plain(Object.entries(run).map(([k, v]) => (v === null ? "" : `${k}=${v}`)).join(" ")); });
     const state = { q: "", sort: "", columns: "", ...query };
     const chosen = () => (state.columns ? state.columns.split(",").filter((name) => fields.includes(name)) : FIRST.filter((name) => fields.includes(name)));
     const numeric = new Set(fields.filter((name) => rows.some((run) => typeof run[name] === "number")));
@@ -441,12 +443,12 @@ const site = (() => {
       found = rows.filter((run) => conditions.every((holds) => holds(run)));
       const [by, down] = [state.sort.replace(/^-/, ""), state.sort.startsWith("-") ? -1 : 1], empty = (value) => value === null || value === undefined || value === "";
       if (by) found.sort((a, b) => { const x = a[by], y = b[by]; return empty(x) || empty(y) ? empty(x) - empty(y) : down * (typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y))); });
-      head.replaceChildren(e("tr", {}, chosen().map((name, i) => e("th", { scope: "col", class: numeric.has(name) ? "right" : name === "name" ? "left first" : "left", title: name, "aria-sort": name === by ? (down > 0 ? "ascending" : "descending") : null },
+      head.replaceChildren(e("tr", {}, chosen().map((name, i) => e("th", { scope: "col", class: numeric.has(name) ? "right" : `left ${{ name: "first", sweeps: "several" }[name] || ""}`, title: name, "aria-sort": name === by ? (down > 0 ? "ascending" : "descending") : null },
         e("button", { type: "button", onclick: () => { state.sort = state.sort === name ? `-${name}` : name; draw(); head.querySelectorAll("button")[i].focus(); } }, WORDS[name] || all.titles[name] || name)))));
       grid.setAttribute("aria-rowcount", found.length + 1);
       grid.style.minWidth = `${20 + 5 * (chosen().length - 1)}rem`;
       box.scrollTop = 0;
-      count.textContent = `${found.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} runs`;
+      count.textContent = found.length || !rows.length ? `${found.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} runs` : "No run matches. Try decoder_only or scale=none.";
       remember("runs", state);
       paint();
     };
