@@ -472,6 +472,14 @@ def test_runs_come_in_the_order_of_claims_and_no_name_is_cut(whole, view):
         ]
 
 
+def test_sweeps_come_in_the_order_of_claims_and_none_is_cut_on_a_phone(whole, view):
+    """Claim 3 has the sweep scaling, claim 18 has hard_2."""
+    view.set_viewport_size({"width": 390, "height": 844})
+    go(view, whole, "sweeps")
+    assert view.locator("main td:first-child a").all_inner_texts() == ["scaling", "hard_2"]
+    assert view.locator("main .wide").evaluate("one => one.scrollWidth <= one.clientWidth")
+
+
 @pytest.mark.parametrize("route", ["runs", "sweeps", "sweep/scaling", "table/scales"])
 def test_the_last_column_of_a_table_is_reached_on_a_phone(whole, view, route):
     view.set_viewport_size({"width": 390, "height": 844})

@@ -248,7 +248,7 @@ const site = (() => {
     const main = await load("site"), all = await load("runs"), seen = {};
     all.runs.forEach((run) => { seen[run.status] = (seen[run.status] || 0) + 1; });
     const states = Object.entries(seen).map(([state, count]) => `${count.toLocaleString("en")} ${count === 1 ? "run" : "runs"} ${state}`).join(", ");
-    const door = (kind, text, why) => e("li", {}, e("a", { href: at(kind) }, text), `: ${why}`);
+    const door = (kind, text, why, name) => e("li", {}, link(kind, name, text), `: ${why}`);
     page("", e("h1", {}, main.published ? "Which parts of attention does a translation model need?" : "Runs of one folder"),
       e("p", { class: "lead full" }, main.published ? "We change one part at a time in small recurrent and transformer models, train each change on several seeds, and compare." : "What has run, what it found, and what is still to come."),
       e("div", { class: main.findings.length ? "front" : null },
@@ -259,6 +259,7 @@ const site = (() => {
         main.published ? null : sweepTable(main, all),
         e("section", { class: "next" }, e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null, e("ul", { class: "doors" },
           main.claims.length ? door("claims", "Check a number", "every claim with its verdict, its contrasts and their runs.") : null,
+          main.sweeps.some((sweep) => sweep.name === "decoder_only") ? door("sweep", "Decoder-only models", "which effects carry over to them.", "decoder_only") : null,
           door("runs", "Find a run", `${states || "no record yet"}; search and sort by any field and score.`),
           door("sentences", "Look inside", "translations and attention maps of two models side by side."),
           main.published ? door("sweeps", "Run your own", "the sweep files behind these pages; make sweep SWEEP=sweeps/… trains them again.") : null))));
@@ -287,9 +288,11 @@ const site = (() => {
       e("p", { class: "note" }, HOW), e("div", { class: "forestplot" }, forestHead(), sections)] : e("p", {}, "No claim asks these runs."));
   };
   const finished = (ids, all) => { const done = ids.filter((id) => all.byId.get(id)?.status === "finished").length; return done === ids.length ? done : `${done} of ${ids.length}`; };
-  const sweepTable = (main, all) => (main.sweeps.length ? [e("h2", {}, "Sweeps"), e("p", {}, "A sweep is a set of experiments that answers one question. Its page has the figure, the table and every run."),
-    table("Sweeps", ["sweep", "what varies", "arms", "runs", "claims"], main.sweeps.map((one) => [link("sweep", one.name, one.name), one.about, one.arms.length, finished(one.arms.flatMap((arm) => arm.runs), all),
-      main.claims.filter((claim) => claim.sweeps.includes(one.name)).flatMap((claim) => [link("claim", claim.id, claim.id), " "])]), (i) => i === 2 || i === 3)] : null);
+  // Sweeps in the order of the claims that they decide; the others come last.
+  const ordered = (main) => [...new Set([...main.claims.flatMap((claim) => claim.sweeps), ...main.sweeps.map((sweep) => sweep.name)])].map((name) => main.sweeps.find((sweep) => sweep.name === name));
+  const sweepTable = (main, all) => (main.sweeps.length ? [e("h2", {}, "Sweeps"), e("p", {}, "A sweep is a set of experiments that answers one question. Its page has the figure, the table and every run. They stand in the order of the claims that they decide, the others last."),
+    table("Sweeps", ["sweep and what varies", "arms", "runs", "claims"], ordered(main).map((one) => [[link("sweep", one.name, one.name), e("small", {}, one.about)], one.arms.length, finished(one.arms.flatMap((arm) => arm.runs), all),
+      main.claims.filter((claim) => claim.sweeps.includes(one.name)).flatMap((claim) => [link("claim", claim.id, claim.id), " "])]), (i) => i === 1 || i === 2)] : null);
   const sweeps = async () => { const main = await load("site"); const table = sweepTable(main, await load("runs")); page("Sweeps", e("h1", {}, "Sweeps"), ...(table ? table.slice(1) : [e("p", {}, "No sweep declares these runs.")])); };
 
   const armLinks = (arms, all) => (arms.length && arms.length <= MANY ? e("small", {}, "runs: ", arms.map((arm, i) => [i ? "; " : "", link("arm", arm, all.name(arm))])) : null);
@@ -420,8 +423,7 @@ const site = (() => {
   };
   const runs = async (_, query) => {
     const main = await load("site"), all = await load("runs"), order = new Map();
-    const names = new Set([...main.claims.flatMap((claim) => claim.sweeps), ...main.sweeps.map((sweep) => sweep.name)]);
-    names.forEach((name) => main.sweeps.find((sweep) => sweep.name === name).arms.forEach((arm) => arm.runs.forEach((id) => order.has(id) || order.set(id, order.size))));
+    ordered(main).forEach((sweep) => sweep.arms.forEach((arm) => arm.runs.forEach((id) => order.has(id) || order.set(id, order.size))));
     const place = (run) => order.get(run.id) ?? order.size;
     const rows = all.runs.map((run) => ({ ...run, name: all.name(run.arm), sweeps: all.sweeps(run.arm).join(" ") })).sort((a, b) => place(a) - place(b));
     const fields = [...new Set(rows.flatMap(Object.keys))];
