@@ -349,6 +349,26 @@ def test_a_row_of_a_claim_leads_to_the_runs_of_its_arms_and_an_arrow_has_its_siz
     assert arrows
 
 
+def test_an_open_claim_says_why_and_leads_to_the_rule(whole, view):
+    """Of the questions of claim 2 three hold, one is open and none fails; those of 4a all hold."""
+    for route, scope in (("claims", "section.claim:has(a[href='#/claim/2'])"), ("claim/2", "main")):
+        go(view, whole, route)
+        assert view.locator(scope).get_by_text("3 of 4 questions hold. A claim is open while").count() == 1
+    view.get_by_role("link", name="rules").click()
+    view.wait_for_selector('body[data-route="#/guide/verdicts-of-claims"]')
+    view.wait_for_function(
+        "Math.abs([...document.querySelectorAll('h3')].find(one => one.textContent == 'Verdicts of claims')"
+        ".getBoundingClientRect().top) < 100"
+    )
+    go(view, whole, "claim/4a")
+    assert view.get_by_text("A claim is open while").count() == 0
+
+
+def test_a_sweep_says_its_fields_in_words(whole, view):
+    go(view, whole, "sweep/scaling")
+    assert view.locator("details dl").inner_text().split("\n") == ["logit_init=matched", "logits start at sd 1"]
+
+
 def test_findings_name_claims_of_the_study(results):
     claims = {row["id"] for row in rows("tables/summary.csv")}
     named = [finding.claims for finding in findings(Results(results))]

@@ -56,6 +56,8 @@ OF_A_HEAD = ("entropy", "max_weight", "gold_mass", "logit_sd", "information")
 """Measures of a head that the page of a run shows."""
 KIND = ["split", "subset", "metric", "n"]
 """Columns of scores that tell what a value is of. Most runs of an arm share them."""
+LABEL = re.compile(r"\b[a-z_]+=[\w.]+")
+"""A field with its value in the introduction of a sweep."""
 UNUSED = ["sweeps", "labels", "packages", "data_files", "sha256"]
 """Columns of runs that the table of runs does not have."""
 PRINTED = ("asked", "contrast", "measure", "estimate", "interval", "inner", "second")
@@ -190,7 +192,7 @@ class Content:
         return maps
 
     def sweep(self, spec: Spec) -> dict[str, Any]:
-        """Return the content of the page of a sweep: question, arms with their runs, table as Markdown and numbers."""
+        """Return the content of the page of a sweep: question, its fields in words, arms with their runs, and table."""
         if self.published:
             markdown = self._table(f"{spec.name}.md")
             csv_text = self._table(f"{spec.name}.csv")
@@ -200,10 +202,12 @@ class Content:
         comment = re.match(r"(#.*\n)*", files.read_text(spec.path))
         text = comment[0] if comment else ""
         introduction = re.sub(r"^(# (tags:.*|metric:.*|blind)\n|# ?)", "", text, flags=re.MULTILINE)
+        introduction = re.sub(r"^( .+\n)+", "\n```\n\\g<0>```\n\n", introduction, flags=re.MULTILINE)  # aligned lines
         return {
             "name": spec.name,
             "about": spec.description,
             "introduction": html(introduction),
+            "words": {label: arm_words(label) for label in LABEL.findall(introduction)},
             "table": html(re.sub(r"^\*\*.*\n", "", markdown)),
             "numbers": [_numbers(row) for row in _rows(csv_text)],
             "arms": _arms(spec),

@@ -194,6 +194,7 @@ const site = (() => {
     if (!row.margin || row.low === undefined) return e("div", { class: "strip" }, e("span", { class: "none" }, row.margin ? "no interval" : "no margin"));
     return effect(["difference", "low", "high", "low90", "high90"].map((name) => (row[name] === undefined ? undefined : row[name] / row.margin)), kind);
   };
+  const why = (claim) => (claim.verdict === "open" && claim.hold ? e("small", {}, `${claim.hold} of ${claim.questions} questions hold. A claim is open while one of its questions is open and none fails (`, e("a", { href: at("guide", "verdicts-of-claims") }, "rules"), ").") : null);
   const asked = (row) => row.asked || "–";
   const MANY = 6;
   const runLinks = (arms, all) => {
@@ -208,7 +209,7 @@ const site = (() => {
   const forestHead = () => e("div", { class: "row heading" }, e("div", {}, "data and model"), e("div", {}, "first − second, in margins", axis(MARGINS)), e("div", { class: "number" }, "estimate", e("small", {}, "95% CI")), e("div", {}, "verdict"));
   const HOW = "Dot: estimate. Thin line: 95% interval; thick line: 90% interval. Unit: the margin, the smallest difference of interest; grey band: ± one margin. An arrow stands for what lies beyond ±10 margins, and the number at it says where: the estimate or, if the estimate is within, the end of the interval.";
 
-  // Strips of a sweep: a dot for each run, a bar for the mean; the interval is that of the difference, around the baseline.
+  // Strips of a sweep: a dot for each run, a bar for the mean; the interval is that of the difference, at the arm's mean.
   const strips = (sweep, all) => [...new Set(sweep.arms.map((arm) => arm.facet))].map((facet) => {
     const arms = sweep.arms.filter((arm) => arm.facet === facet), { metric, title, digits } = arms[0];
     const rows = arms.map((arm) => {
@@ -273,7 +274,7 @@ const site = (() => {
     const box = e("input", { type: "search", autocomplete: "off", placeholder: "scale, heads, fails …" }), count = e("span", { role: "status" });
     const chips = Object.entries(counts).map(([word, number]) => e("button", { type: "button", class: `mark ${KINDS[word] || "open"}`, "aria-pressed": String(query.verdict === word), "data-word": word }, `${word} ${number}`));
     const sections = main.claims.map((claim) => e("section", { class: "claim", "data-word": claim.summary.verdict },
-      e("h3", {}, link("claim", claim.id, e("span", { class: "id" }, claim.id), " ", claim.statement), " ", mark(claim.summary.verdict, claim.summary.answer)),
+      e("h3", {}, link("claim", claim.id, e("span", { class: "id" }, claim.id), " ", claim.statement), " ", mark(claim.summary.verdict, claim.summary.answer)), why(claim.summary),
       questions(claim.id).map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, all, voted(row)))));
     const show = () => {
       const words = box.value.toLowerCase().split(/\s+/).filter(Boolean), chosen = chips.filter((chip) => chip.getAttribute("aria-pressed") === "true").map((chip) => chip.dataset.word);
@@ -311,7 +312,7 @@ const site = (() => {
     page(`Claim ${id}`, crumbs(e("a", { href: at("claims") }, "Claims"), id), e("h1", {}, one.statement),
       short ? e("p", {}, `${short.question} `, e("strong", {}, short.answer), `. ${short.unit}: `, e("span", { class: "whole" }, short.number), ` (${short.setting})`) : null,
       main.findings.filter((one) => one.claims.includes(id)).map((one) => e("p", { class: "finding" }, finding(one))),
-      e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.answer), e("small", {}, `${one.summary.hold} of ${one.summary.questions} questions hold, ${one.summary.fail} fail, ${one.summary.open} open`)),
+      e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.answer), why(one.summary) || e("small", {}, `${one.summary.hold} of ${one.summary.questions} questions hold, ${one.summary.fail} fail, ${one.summary.open} open`)),
       one.published ? e("p", {}, `Published effect: ${one.published}.`) : null,
       related.length ? e("p", { class: "note", id: "related" }, "See also, of the same sweeps: ", related.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`]), ".") : null,
       made.length ? [e("h2", {}, "What the runs say"), e("div", { class: "forestplot" }, forestHead(), made.map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, all, [voted(row), e("small", {}, row.no_vote ? `${row.finding}; ${row.no_vote}` : row.finding), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null]))), e("p", { class: "note" }, HOW)] : null,
@@ -326,10 +327,12 @@ const site = (() => {
   const sweep = async (name) => {
     const main = await load("site"), all = await load("runs"), one = await load(`sweep/${name}`);
     if (!one) return nothing(`sweep ${name}`);
-    const claims = main.claims.filter((other) => other.sweeps.includes(name));
+    const claims = main.claims.filter((other) => other.sweeps.includes(name)), words = Object.entries(one.words);
     page(name, crumbs(e("a", { href: at("sweeps") }, "Sweeps"), name), e("h1", {}, one.about || name), prose(one.introduction),
+      words.length ? e("details", { open: words.length < 8 }, e("summary", {}, "Fields in words"), facts(words)) : null,
       claims.length ? e("p", {}, "Claims that it decides: ", claims.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`])) : null,
-      e("h2", {}, "Figure"), e("p", {}, `The score is ${[...new Set(one.arms.map((arm) => arm.title))].join(" or ")}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference, drawn around the baseline.`),
+      e("h2", {}, "Figure"), e("p", {}, `The score is ${[...new Set(one.arms.map((arm) => arm.title))].join(" or ")}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference from the baseline. It is drawn at the arm's mean: where it does not meet the grey line, 0 lies outside the interval.`),
+      one.arms.some((arm) => arm.title.includes("without pronouns")) ? e("p", { class: "note" }, "Without pronouns: on the sentences that have no ", e("i", {}, "er, sie, es"), ", whose translation hides other effects (", e("a", { href: at("guide", "which-score-decides") }, "why"), ").") : null,
       claims.length ? e("p", { class: "note" }, "These intervals are simultaneous over all arms, each from the spread of its own two arms (Welch). A claim has its own interval of the same difference: it is simultaneous over the few contrasts planned for it, and may pool the spread of all arms. See ", claims.map((other, i) => [i ? ", " : claims.length > 1 ? "claims " : "claim ", link("claim", other.id, other.id)]), ".") : null,
       strips(one, all),
       e("h2", {}, "Table"), prose(one.table),
@@ -507,7 +510,7 @@ const site = (() => {
     const head = element("tr", {}, element("td"), ...columns.map((word) => element("th", { scope: "col" }, element("span", {}, word))));
     const cells = rows.map((word, t) => element("tr", {}, element("th", { scope: "row" }, word), ...columns.map((other, s) => {
       const weight = one.weights[t][s], linked = gold.has(`${t},${s}`);
-      const say = `${word} → ${other}: ${weight.toFixed(3)}${linked ? ", gold link" : ""}`;
+      const say = `${word} → ${other}: ${weight.toFixed(3)}${linked ? ", correct link" : ""}`;
       return element("td", { style: { "--w": Math.min(1, Math.abs(weight)) }, class: `${linked ? "gold" : ""}${weight < 0 ? " minus" : ""}`, tabindex: t + s ? -1 : 0, "aria-label": say, onfocus: () => tell(say), onmouseenter: () => tell(say) });
     })));
     const table = element("table", { class: "map", style: { "--columns": columns.length, "--letters": Math.max(...rows.map((word) => word.length)) }, "aria-label": `Attention map, ${name}` }, element("thead", {}, head), element("tbody", {}, ...cells));
@@ -598,7 +601,7 @@ const site = (() => {
         const heads = unique(all.filter((map) => map.site === state.site && String(map.layer) === state.layer).map((map) => String(map.head ?? "mean"))).sort((a, b) => (b === "mean") - (a === "mean") || a - b);
         state.head = options($("head"), heads, heads.map((head) => (head === "mean" ? "mean over heads" : head)), heads.includes(state.head) ? state.head : heads[0]);
         const forced = there.some((run) => one.maps[run.id].forced);
-        $("about").textContent = "Rows attend to columns. Empty is 0, full colour is 1; a frame is a gold link. " + (forced ? "The model was given the reference, token by token. " : "The model was given its own translation. ") + (all.some((map) => map.head !== null) ? "" : "A record has one map: one sentence, the last layer, the mean over its heads.");
+        $("about").textContent = "Rows attend to columns. Empty is 0, full colour is 1. Frames: correct links; they are known for generated sentences, and there only where the output is the reference. " + (forced ? "The model was given the reference, token by token. " : "The model was given its own translation. ") + (all.some((map) => map.head !== null) ? "" : "A record has one map: one sentence, the last layer, the mean over its heads.");
       } else {
         $("about").replaceChildren("No attention map of this sentence is stored. ");
         const other = items.find((item) => Object.keys(item.maps).length);
@@ -648,7 +651,10 @@ const site = (() => {
     document.querySelectorAll("form").forEach((form) => form.addEventListener("submit", (event) => event.preventDefault()));
     await refresh();
   };
-  const guide = async () => { const tree = await load("guide"); page("How to read the numbers", e("div", { class: "reading" }, prose(tree || ""))); };
+  const guide = async (name) => {
+    page("How to read the numbers", e("div", { class: "reading" }, prose((await load("guide")) || "")));
+    return [...$("main").querySelectorAll("h2, h3")].find((head) => head.textContent.toLowerCase().replaceAll(" ", "-") === name);
+  };
   const nothing = (what) => page("Not found", e("h1", {}, "Not found"), e("p", {}, `This site has no ${what}. `, e("a", { href: "#/" }, "First page")));
 
   const VIEWS = { "": home, claims, claim, sweeps, sweep, arm, run, runs, sentences, guide, table: pooled };
@@ -659,8 +665,9 @@ const site = (() => {
     keys = {};
     const broad = ["runs", "run", "sentences", "claim", "claims", ""].includes(kind || "");
     document.body.classList.toggle("broad", broad);
-    await (Object.hasOwn(VIEWS, kind || "") ? VIEWS[kind || ""] : () => nothing("such page"))(name, Object.fromEntries(new URLSearchParams(rest)), kind);
-    if (mine > 1) scrollTo(0, 0);
+    const head = await (Object.hasOwn(VIEWS, kind || "") ? VIEWS[kind || ""] : () => nothing("such page"))(name, Object.fromEntries(new URLSearchParams(rest)), kind);
+    if (head) head.scrollIntoView();
+    else if (mine > 1) scrollTo(0, 0);
     document.body.dataset.route = here;  // a page may have changed the address
   };
   let last = Promise.resolve();
