@@ -162,11 +162,12 @@ def numbers_of(results: Results, name: str, document: str = "README.md") -> tupl
 
 
 class Finding(NamedTuple):
-    """A finding in words, with its numbers, and a link: what it says, a table, and a page of the site."""
+    """A finding in words, with its numbers; a link: what it says, and a table; and the claims whose pages show it."""
 
     title: str
     text: str
     more: Mapping[str, str]
+    claims: list[str]
 
 
 class QuestionAnswer(NamedTuple):
@@ -211,7 +212,7 @@ def findings(results: Results) -> list[Finding]:
     for entry in read_yaml(ANSWERS)["findings"]:
         near = f"{entry['title']} {entry['text']}"
         values = {key: value(results, key, near, ANSWERS.name) for key in NUMBER.findall(entry["text"])}
-        texts.append(Finding(entry["title"], entry["text"].format(**values), entry["more"]))
+        texts.append(Finding(entry["title"], entry["text"].format(**values), entry["more"], entry.get("claims", [])))
     return texts
 
 

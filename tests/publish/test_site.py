@@ -4,6 +4,8 @@ import csv
 import json
 import re
 import shutil
+from collections import Counter
+from itertools import chain
 
 import pytest
 import yaml
@@ -12,9 +14,11 @@ from published_lab import part_of_results
 from study.__main__ import main
 from study.errors import InputError
 from study.folders import CHECKOUT as ROOT
+from study.publish.pages import findings
 from study.publish.site import output
 from study.publish.site.content import MAPS, Content, address, html
 from study.store.folder import Store
+from study.store.manifest import Results
 from study.store.rows import arm_of
 
 RESULTS = ROOT / "results"
@@ -242,7 +246,8 @@ EDGES = """() => [...document.querySelectorAll('.strip.forest')].map(strip => {
   const place = name => parseFloat(strip.querySelector(name)?.style.left), ci = strip.querySelector('.ci')?.style;
   return {band: strip.querySelector('.band').style.cssText, point: place('.point') || null,
     low: ci ? parseFloat(ci.left) : null, high: ci ? parseFloat(ci.left) + parseFloat(ci.width) : null,
-    arrows: [...strip.querySelectorAll('.arrow')].map(one => one.classList[1])};
+    arrows: [...strip.querySelectorAll('.arrow')].map(one => one.classList[1]),
+    far: [...strip.querySelectorAll('.far')].map(one => one.textContent)};
 })"""
 """Places of the marks of every strip in % of its width; 4% and 96% are the ends of the axis."""
 
@@ -259,7 +264,12 @@ def test_all_effects_share_one_linear_axis_in_margins_and_an_arrow_stands_for_wh
         assert (answer["setting"], answer["margin"]) == (f"{row['corpus']}, {row['family']}", float(row["margin"]))
         estimate = 50 + 4.6 * difference / answer["margin"]
         assert card["point"] == (pytest.approx(estimate, abs=0.01) if 4 <= estimate <= 96 else None)
-    assert [len(card["arrows"]) for card in cards] == [1, 1, 1, 0, 0, 0, 0, 0]  # far below, far below, 5.4 to 12.1
+        ends = [(end - answer["zero"]) / answer["margin"] for end in answer["ends"]]
+        estimate = ends[0] if abs(ends[0]) > 10 else None
+        sizes = [estimate or end for end in (min(ends), max(ends)) if abs(end) > 10 and end * (estimate or end) > 0]
+        assert card["far"] == [f"{size:+.0f}".replace("-", "−") for size in dict.fromkeys(sizes)]
+        assert card["arrows"] == ["left"] * (min(ends) < -10) + ["right"] * (max(ends) > 10)
+    assert any(card["arrows"] for card in cards)
     for route in ("claims", "claim/4a", "claim/4b"):
         go(view, whole, route)
         strips = view.evaluate(EDGES)
@@ -298,6 +308,72 @@ def test_a_claim_leads_to_those_that_use_the_same_sweeps(whole, view):
         go(view, whole, f"claim/{identity}")
         links = view.locator("#related a").evaluate_all("all => all.map(one => one.hash)")
         assert links == [f"#/claim/{other}" for other in others]
+
+
+def test_the_page_of_a_claim_shows_its_finding_under_the_answer_and_the_setting_of_the_number(whole, view):
+    scale = data_of(whole, "site")["findings"][0]
+    assert scale["claims"] == ["4a", "4b", "24"]
+    for identity, count in (("4a", 1), ("4b", 1), ("24", 1), ("3", 0)):
+        go(view, whole, f"claim/{identity}")
+        assert view.locator("main p.finding").count() == count, identity
+    go(view, whole, "claim/4b")
+    paragraphs = view.locator("main > p").all_inner_texts()
+    answer = next(i for i, text in enumerate(paragraphs) if "Not in short training" in text)
+    assert paragraphs[answer].endswith("(grammar, transformer)")
+    assert paragraphs[answer + 1] == f"{scale['title']} {scale['text']} {scale['more']['words']}"
+    assert "try 1/d" in paragraphs[answer + 1]
+    view.locator("p.finding a").click()
+    view.wait_for_selector('body[data-route="#/table/scales"]')
+    assert view.locator("main td").count() > 10
+
+
+@pytest.mark.parametrize("route", ["claims", "claim/4a"])
+def test_a_row_of_a_claim_leads_to_the_runs_of_its_arms_and_an_arrow_has_its_size(whole, view, route):
+    wanted = [row for row in rows("tables/contrasts.csv") if row["id"] == "4a" and row["decides"] == "True"]
+    go(view, whole, route)
+    scope = "section.claim:has(a[href='#/claim/4a'])" if route == "claims" else "main"
+    made = view.locator(f"{scope} .row:not(.heading)")
+    assert made.count() == len(wanted) > 5
+    arrows = 0
+    for line, row in zip(made.all(), wanted, strict=True):
+        arms = Counter(map(arm_of, row["runs"].split()))
+        links = line.locator(".what a")
+        assert links.evaluate_all("all => all.map(one => [one.hash, one.textContent])") == [
+            [f"#/arm/{arm}", str(count)] for arm, count in arms.items()
+        ]
+        assert f"runs: {' + '.join(map(str, arms.values()))}" in line.inner_text()
+        size = float(row["difference"]) / float(row["margin"]) if row["margin"] else 0
+        if row["low"] and abs(size) > 10:
+            assert line.locator(".far").inner_text() == f"{size:+.0f}".replace("-", "−")
+            arrows += 1
+    assert arrows
+
+
+def test_an_open_claim_says_why_and_leads_to_the_rule(whole, view):
+    """Of the questions of claim 2 three hold, one is open and none fails; those of 4a all hold."""
+    for route, scope in (("claims", "section.claim:has(a[href='#/claim/2'])"), ("claim/2", "main")):
+        go(view, whole, route)
+        assert view.locator(scope).get_by_text("3 of 4 questions hold. A claim is open while").count() == 1
+    view.get_by_role("link", name="rules").click()
+    view.wait_for_selector('body[data-route="#/guide/verdicts-of-claims"]')
+    view.wait_for_function(
+        "Math.abs([...document.querySelectorAll('h3')].find(one => one.textContent == 'Verdicts of claims')"
+        ".getBoundingClientRect().top) < 100"
+    )
+    go(view, whole, "claim/4a")
+    assert view.get_by_text("A claim is open while").count() == 0
+
+
+def test_a_sweep_says_its_fields_in_words(whole, view):
+    go(view, whole, "sweep/scaling")
+    assert view.locator("details dl").inner_text().split("\n") == ["logit_init=matched", "logits start at sd 1"]
+
+
+def test_findings_name_claims_of_the_study(results):
+    claims = {row["id"] for row in rows("tables/summary.csv")}
+    named = [finding.claims for finding in findings(Results(results))]
+    assert any(named)
+    assert claims.issuperset(chain(*named))
 
 
 @pytest.mark.parametrize("width", [1280, 390])
@@ -364,6 +440,39 @@ def test_runs_scroll_without_an_element_each_are_found_sorted_and_kept_in_the_ad
     assert "#/run/" in view.url
 
 
+def test_a_search_of_runs_takes_hyphen_underscore_and_blank_as_the_same_and_says_that_nothing_matches(whole, view):
+    go(view, whole, "runs")
+    status, box = view.locator("[role=status]"), view.locator("#query")
+    counts = {}
+    same = ("hard_2", "hard-2", "key_width=512", "key-width=512", "key_width_512", "key-width-512")
+    for text in (*same, "family=trans-former"):
+        box.fill(text)
+        counts[text] = status.inner_text()
+    total = counts["key_width_512"].partition(" of ")[2]
+    hard = {run for arm in data_of(whole, "sweep/hard_2")["arms"] for run in arm["runs"]}
+    assert counts["hard-2"] == counts["hard_2"] == f"{len(hard)} of {total}"
+    assert counts["key-width=512"] == counts["key_width=512"] != f"0 of {total}"
+    assert counts["key-width-512"] == counts["key_width_512"] != f"0 of {total}"
+    assert counts["family=trans-former"] == "No run matches. Try decoder_only or scale=none."
+    assert view.locator("table.runs tbody tr").count() == 0
+    box.fill("scale=none")
+    assert re.fullmatch(r"[1-9]\d* of .*", status.inner_text())
+
+
+def test_on_a_phone_a_run_shows_a_score_beside_its_name_and_all_its_sweeps(whole, view):
+    view.set_viewport_size({"width": 390, "height": 844})
+    go(view, whole, "runs")
+    cells = view.locator("table.runs tbody tr:not(.space)").first.locator("td")
+    assert float(cells.nth(1).inner_text()) > 0
+    assert cells.nth(1).evaluate("one => one.getBoundingClientRect().right") < 390
+    place = view.locator("table.runs thead th").evaluate_all("all => all.map(one => one.title)").index("sweeps")
+    many = "draws draws_10 heads_2 inverse_scale learned_scale scale_parts shorter transfer_grammar"
+    cells.nth(place).evaluate("(one, text) => { one.textContent = text; }", many)
+    assert cells.nth(place).evaluate(
+        "one => one.clientHeight >= one.scrollHeight && one.clientWidth >= one.scrollWidth"
+    )
+
+
 def test_runs_come_in_the_order_of_claims_and_no_name_is_cut(whole, view):
     """Claim 3 has the sweep scaling, claim 18 has hard_2."""
     go(view, whole, "runs")
@@ -381,6 +490,14 @@ def test_runs_come_in_the_order_of_claims_and_no_name_is_cut(whole, view):
             True,
             True,
         ]
+
+
+def test_sweeps_come_in_the_order_of_claims_and_none_is_cut_on_a_phone(whole, view):
+    """Claim 3 has the sweep scaling, claim 18 has hard_2."""
+    view.set_viewport_size({"width": 390, "height": 844})
+    go(view, whole, "sweeps")
+    assert view.locator("main td:first-child a").all_inner_texts() == ["scaling", "hard_2"]
+    assert view.locator("main .wide").evaluate("one => one.scrollWidth <= one.clientWidth")
 
 
 @pytest.mark.parametrize("route", ["runs", "sweeps", "sweep/scaling", "table/scales"])

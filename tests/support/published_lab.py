@@ -214,9 +214,7 @@ def part_of_results(top, *sweeps):
         "contrasts",
         "gains",
         "scales",
-        "agreement-asymptotes-bleu",
-        "agreement-transfer",
-        "agreement-today",
+        "agreement-*",
         "scale_rates_multi30k",
     ):
         for path in (ours.root / "tables").glob(f"{name}.*"):

@@ -10,6 +10,7 @@ import csv
 import io
 import json
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
@@ -55,6 +56,8 @@ OF_A_HEAD = ("entropy", "max_weight", "gold_mass", "logit_sd", "information")
 """Measures of a head that the page of a run shows."""
 KIND = ["split", "subset", "metric", "n"]
 """Columns of scores that tell what a value is of. Most runs of an arm share them."""
+LABEL = re.compile(r"\b[a-z_]+=[\w.]+")
+"""A field with its value in the introduction of a sweep."""
 UNUSED = ["sweeps", "labels", "packages", "data_files", "sha256"]
 """Columns of runs that the table of runs does not have."""
 PRINTED = ("asked", "contrast", "measure", "estimate", "interval", "inner", "second")
@@ -189,7 +192,7 @@ class Content:
         return maps
 
     def sweep(self, spec: Spec) -> dict[str, Any]:
-        """Return the content of the page of a sweep: question, arms with their runs, table as Markdown and numbers."""
+        """Return the content of the page of a sweep: question, its fields in words, arms with their runs, and table."""
         if self.published:
             markdown = self._table(f"{spec.name}.md")
             csv_text = self._table(f"{spec.name}.csv")
@@ -199,10 +202,12 @@ class Content:
         comment = re.match(r"(#.*\n)*", files.read_text(spec.path))
         text = comment[0] if comment else ""
         introduction = re.sub(r"^(# (tags:.*|metric:.*|blind)\n|# ?)", "", text, flags=re.MULTILINE)
+        introduction = re.sub(r"^( .+\n)+", "\n```\n\\g<0>```\n\n", introduction, flags=re.MULTILINE)  # aligned lines
         return {
             "name": spec.name,
             "about": spec.description,
             "introduction": html(introduction),
+            "words": {label: arm_words(label) for label in LABEL.findall(introduction)},
             "table": html(re.sub(r"^\*\*.*\n", "", markdown)),
             "numbers": [_numbers(row) for row in _rows(csv_text)],
             "arms": _arms(spec),
@@ -288,12 +293,11 @@ def pages(content: Content) -> Iterator[tuple[str, bytes]]:
 
 
 def _cards(results: Results) -> Rows:
-    """Return the answers of the first page, each with the setting of its number and what its axis has as 0 and as 1."""
+    """Return the answers of the first page, each with what its axis has as 0 and as 1."""
     rows = []
     for declared, answer in zip(read_yaml(ANSWERS)["answers"], answers(results), strict=True):
         entry, number = numbers_of(results, declared["number"])
-        axis = {"zero": entry["plus"], "margin": number["margin"]}
-        rows.append({"setting": f"{number['corpus']}, {number['family']}"} | axis | answer._asdict())
+        rows.append({"zero": entry["plus"], "margin": number["margin"]} | answer._asdict())
     return rows
 
 
@@ -395,12 +399,12 @@ def _numbers(row: dict[str, str]) -> dict[str, Any]:
 
 
 def _judged(text: str) -> Rows:
-    """Return the rows of a table of claims: their numbers, what is printed of them, and the arms of their runs."""
+    """Return the rows of a table of claims: their numbers, what is printed of them, and arm ↦ number of its runs."""
     rows = []
     for row in _rows(text):
         cells = evidence(row)
-        arms = dict.fromkeys(map(arm_of, row.get("runs", "").split()))
-        rows.append(_numbers(row) | {key: cells[key] for key in PRINTED} | {"arms": list(arms)})
+        arms = Counter(map(arm_of, row.get("runs", "").split()))
+        rows.append(_numbers(row) | {key: cells[key] for key in PRINTED} | {"arms": arms})
     return rows
 
 

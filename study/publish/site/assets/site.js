@@ -185,22 +185,31 @@ const site = (() => {
     return e("div", { class: `strip forest ${KINDS[kind] || "open"}`, "aria-hidden": "true" },
       e("i", { class: "band", style: { left: percent(margins(-1)), right: percent(margins(-1)) } }), e("i", { class: "zero", style: { left: "50%" } }),
       line(low, high, "ci"), line(ends[2], ends[3], "ci inner"), beyond(estimate) ? null : e("i", { class: "point", style: { left: percent(margins(estimate)) } }),
-      [-1, 1].filter((side) => [estimate, low, high].some((end) => beyond(end) === side)).map((side) => e("i", { class: `arrow ${side < 0 ? "left" : "right"}` })));
+      [["left", -1], ["right", 1]].map(([name, side]) => {
+        const far = [estimate, low, high].find((end) => beyond(end) === side), meets = [low, high].some((end) => end !== undefined && beyond(end) !== side);
+        return far === undefined ? null : [e("i", { class: `arrow ${name}` }), e("small", { class: `far ${name}${meets ? " above" : ""}` }, told(far, 0, true))];
+      }));
   };
   const forest = (row, kind) => {
     if (!row.margin || row.low === undefined) return e("div", { class: "strip" }, e("span", { class: "none" }, row.margin ? "no interval" : "no margin"));
     return effect(["difference", "low", "high", "low90", "high90"].map((name) => (row[name] === undefined ? undefined : row[name] / row.margin)), kind);
   };
+  const why = (claim) => (claim.verdict === "open" && claim.hold ? e("small", {}, `${claim.hold} of ${claim.questions} questions hold. A claim is open while one of its questions is open and none fails (`, e("a", { href: at("guide", "verdicts-of-claims") }, "rules"), ").") : null);
   const asked = (row) => row.asked || "–";
-  const claimRow = (row, kind, extra) => e("div", { class: "row" },
-    e("div", { class: "what" }, asked(row), e("small", {}, row.contrast)),
+  const MANY = 6;
+  const runLinks = (arms, all) => {
+    const counts = Object.entries(arms);
+    return counts.length ? e("small", {}, "runs: ", counts.length > MANY ? `${counts.reduce((sum, [, count]) => sum + count, 0)} of ${counts.length} arms` : counts.map(([arm, count], i) => [i ? " + " : "", e("a", { href: at("arm", arm), title: all.name(arm) }, count)])) : null;
+  };
+  const claimRow = (row, kind, all, extra) => e("div", { class: "row" },
+    e("div", { class: "what" }, asked(row), e("small", {}, row.contrast), runLinks(row.arms, all)),
     forest(row, kind),
     e("div", { class: "number" }, row.estimate, e("small", {}, row.interval), row.second ? e("small", {}, row.second) : null),
     e("div", {}, extra));
   const forestHead = () => e("div", { class: "row heading" }, e("div", {}, "data and model"), e("div", {}, "first − second, in margins", axis(MARGINS)), e("div", { class: "number" }, "estimate", e("small", {}, "95% CI")), e("div", {}, "verdict"));
-  const HOW = "Dot: estimate. Thin line: 95% interval; thick line: 90% interval. Unit: the margin, the smallest difference of interest; grey band: ± one margin. An arrow stands for what lies beyond ±10 margins.";
+  const HOW = "Dot: estimate. Thin line: 95% interval; thick line: 90% interval. Unit: the margin, the smallest difference of interest; grey band: ± one margin. An arrow stands for what lies beyond ±10 margins, and the number at it says where: the estimate or, if the estimate is within, the end of the interval.";
 
-  // Strips of a sweep: a dot for each run, a bar for the mean; the interval is that of the difference, around the baseline.
+  // Strips of a sweep: a dot for each run, a bar for the mean; the interval is that of the difference, at the arm's mean.
   const strips = (sweep, all) => [...new Set(sweep.arms.map((arm) => arm.facet))].map((facet) => {
     const arms = sweep.arms.filter((arm) => arm.facet === facet), { metric, title, digits } = arms[0];
     const rows = arms.map((arm) => {
@@ -230,6 +239,7 @@ const site = (() => {
   const card = (one) => e("article", { class: "card" }, e("h3", {}, one.question), e("p", { class: "says" }, one.answer),
     effect(one.ends.map((end) => (end - one.zero) / one.margin), one.verdict),
     e("p", {}, `${one.unit} `, e("span", { class: "whole" }, one.number)), e("p", {}, one.setting, one.zero ? `; 0 is ${one.zero}, margin ${one.margin}` : ""), e("p", {}, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
+  const finding = (one) => [e("strong", {}, one.title), ` ${one.text} `, e("a", { href: at("table", one.more.table) }, one.more.words)];
   const verdictBar = (claims) => {
     const counts = {};
     claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
@@ -239,17 +249,18 @@ const site = (() => {
     const main = await load("site"), all = await load("runs"), seen = {};
     all.runs.forEach((run) => { seen[run.status] = (seen[run.status] || 0) + 1; });
     const states = Object.entries(seen).map(([state, count]) => `${count.toLocaleString("en")} ${count === 1 ? "run" : "runs"} ${state}`).join(", ");
-    const door = (kind, text, why) => e("li", {}, e("a", { href: at(kind) }, text), `: ${why}`);
+    const door = (kind, text, why, name) => e("li", {}, link(kind, name, text), `: ${why}`);
     page("", e("h1", {}, main.published ? "Which parts of attention does a translation model need?" : "Runs of one folder"),
       e("p", { class: "lead full" }, main.published ? "We change one part at a time in small recurrent and transformer models, train each change on several seeds, and compare." : "What has run, what it found, and what is still to come."),
       e("div", { class: main.findings.length ? "front" : null },
-        main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, e("strong", {}, one.title), ` ${one.text} `, e("a", { href: at("table", one.more.table) }, one.more.words)))) : null,
+        main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, finding(one)))) : null,
         main.hero ? e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" }) : null,
         main.answers.length ? e("section", {}, e("h2", {}, "Eight answers"), e("div", { class: "cards" }, main.answers.map(card),
-          e("div", { class: "key" }, axis(MARGINS), "Every card has this axis. Its unit is the margin, the smallest difference of interest; grey band: ± one margin; arrow: beyond. Dot and line: a difference, its 95% interval; left of 0 is less. The score is NLL, nats per sentence; a card with another unit says where its 0 is."))) : null,
+          e("div", { class: "key" }, axis(MARGINS), "Every card has this axis. Its unit is the margin, the smallest difference of interest; grey band: ± one margin; arrow: beyond, in margins. Dot and line: a difference, its 95% interval; left of 0 is less. The score is NLL, nats per sentence; a card with another unit says where its 0 is."))) : null,
         main.published ? null : sweepTable(main, all),
         e("section", { class: "next" }, e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null, e("ul", { class: "doors" },
           main.claims.length ? door("claims", "Check a number", "every claim with its verdict, its contrasts and their runs.") : null,
+          main.sweeps.some((sweep) => sweep.name === "decoder_only") ? door("sweep", "Decoder-only models", "which effects carry over to them.", "decoder_only") : null,
           door("runs", "Find a run", `${states || "no record yet"}; search and sort by any field and score.`),
           door("sentences", "Look inside", "translations and attention maps of two models side by side."),
           main.published ? door("sweeps", "Run your own", "the sweep files behind these pages; make sweep SWEEP=sweeps/… trains them again.") : null))));
@@ -257,14 +268,14 @@ const site = (() => {
 
   // All claims, found by words and by verdict.
   const claims = async (_, query) => {
-    const main = await load("site"), counts = {};
+    const main = await load("site"), all = await load("runs"), counts = {};
     main.claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
     const rows = (await load("claims")).contrasts, questions = (id) => rows.filter((row) => row.id === id && row.decides === "True" && KINDS[row.verdict] !== "none");
     const box = e("input", { type: "search", autocomplete: "off", placeholder: "scale, heads, fails …" }), count = e("span", { role: "status" });
     const chips = Object.entries(counts).map(([word, number]) => e("button", { type: "button", class: `mark ${KINDS[word] || "open"}`, "aria-pressed": String(query.verdict === word), "data-word": word }, `${word} ${number}`));
     const sections = main.claims.map((claim) => e("section", { class: "claim", "data-word": claim.summary.verdict },
-      e("h3", {}, link("claim", claim.id, e("span", { class: "id" }, claim.id), " ", claim.statement), " ", mark(claim.summary.verdict, claim.summary.answer)),
-      questions(claim.id).map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, voted(row)))));
+      e("h3", {}, link("claim", claim.id, e("span", { class: "id" }, claim.id), " ", claim.statement), " ", mark(claim.summary.verdict, claim.summary.answer)), why(claim.summary),
+      questions(claim.id).map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, all, voted(row)))));
     const show = () => {
       const words = box.value.toLowerCase().split(/\s+/).filter(Boolean), chosen = chips.filter((chip) => chip.getAttribute("aria-pressed") === "true").map((chip) => chip.dataset.word);
       sections.forEach((section) => { section.hidden = !(words.every((word) => section.textContent.toLowerCase().includes(word)) && (!chosen.length || chosen.includes(section.dataset.word))); });
@@ -278,12 +289,13 @@ const site = (() => {
       e("p", { class: "note" }, HOW), e("div", { class: "forestplot" }, forestHead(), sections)] : e("p", {}, "No claim asks these runs."));
   };
   const finished = (ids, all) => { const done = ids.filter((id) => all.byId.get(id)?.status === "finished").length; return done === ids.length ? done : `${done} of ${ids.length}`; };
-  const sweepTable = (main, all) => (main.sweeps.length ? [e("h2", {}, "Sweeps"), e("p", {}, "A sweep is a set of experiments that answers one question. Its page has the figure, the table and every run."),
-    table("Sweeps", ["sweep", "what varies", "arms", "runs", "claims"], main.sweeps.map((one) => [link("sweep", one.name, one.name), one.about, one.arms.length, finished(one.arms.flatMap((arm) => arm.runs), all),
-      main.claims.filter((claim) => claim.sweeps.includes(one.name)).flatMap((claim) => [link("claim", claim.id, claim.id), " "])]), (i) => i === 2 || i === 3)] : null);
+  // Sweeps in the order of the claims that they decide; the others come last.
+  const ordered = (main) => [...new Set([...main.claims.flatMap((claim) => claim.sweeps), ...main.sweeps.map((sweep) => sweep.name)])].map((name) => main.sweeps.find((sweep) => sweep.name === name));
+  const sweepTable = (main, all) => (main.sweeps.length ? [e("h2", {}, "Sweeps"), e("p", {}, "A sweep is a set of experiments that answers one question. Its page has the figure, the table and every run. They stand in the order of the claims that they decide, the others last."),
+    table("Sweeps", ["sweep and what varies", "arms", "runs", "claims"], ordered(main).map((one) => [[link("sweep", one.name, one.name), e("small", {}, one.about)], one.arms.length, finished(one.arms.flatMap((arm) => arm.runs), all),
+      main.claims.filter((claim) => claim.sweeps.includes(one.name)).flatMap((claim) => [link("claim", claim.id, claim.id), " "])]), (i) => i === 1 || i === 2)] : null);
   const sweeps = async () => { const main = await load("site"); const table = sweepTable(main, await load("runs")); page("Sweeps", e("h1", {}, "Sweeps"), ...(table ? table.slice(1) : [e("p", {}, "No sweep declares these runs.")])); };
 
-  const MANY = 6;
   const armLinks = (arms, all) => (arms.length && arms.length <= MANY ? e("small", {}, "runs: ", arms.map((arm, i) => [i ? "; " : "", link("arm", arm, all.name(arm))])) : null);
   const pooled = async (name) => { const one = await load(`table/${name}`); return one ? page(one.title, e("h1", {}, one.title), prose(one.table)) : nothing(`table ${name}`); };
 
@@ -298,26 +310,29 @@ const site = (() => {
     const shared = (other) => other.sweeps.filter((name) => one.sweeps.includes(name)).length;
     const related = main.claims.filter((other) => other !== one && shared(other)).sort((a, b) => shared(b) - shared(a)).slice(0, MANY);
     page(`Claim ${id}`, crumbs(e("a", { href: at("claims") }, "Claims"), id), e("h1", {}, one.statement),
-      short ? e("p", {}, `${short.question} `, e("strong", {}, short.answer), `. ${short.unit}: ${short.number}`) : null,
-      e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.answer), e("small", {}, `${one.summary.hold} of ${one.summary.questions} questions hold, ${one.summary.fail} fail, ${one.summary.open} open`)),
+      short ? e("p", {}, `${short.question} `, e("strong", {}, short.answer), `. ${short.unit}: `, e("span", { class: "whole" }, short.number), ` (${short.setting})`) : null,
+      main.findings.filter((one) => one.claims.includes(id)).map((one) => e("p", { class: "finding" }, finding(one))),
+      e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.answer), why(one.summary) || e("small", {}, `${one.summary.hold} of ${one.summary.questions} questions hold, ${one.summary.fail} fail, ${one.summary.open} open`)),
       one.published ? e("p", {}, `Published effect: ${one.published}.`) : null,
-      made.length ? [e("h2", {}, "What the runs say"), e("div", { class: "forestplot" }, forestHead(), made.map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, [voted(row), e("small", {}, row.no_vote ? `${row.finding}; ${row.no_vote}` : row.finding), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null]))), e("p", { class: "note" }, HOW)] : null,
+      related.length ? e("p", { class: "note", id: "related" }, "See also, of the same sweeps: ", related.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`]), ".") : null,
+      made.length ? [e("h2", {}, "What the runs say"), e("div", { class: "forestplot" }, forestHead(), made.map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, all, [voted(row), e("small", {}, row.no_vote ? `${row.finding}; ${row.no_vote}` : row.finding), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null]))), e("p", { class: "note" }, HOW)] : null,
       open.length ? [e("h2", {}, "Not yet run"), e("ul", { class: "plain" }, open.map((row) => e("li", {}, asked(row))))] : null,
-      contrasts.length ? e("details", {}, e("summary", {}, `Every contrast (${contrasts.length}), with its runs`), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "turns at", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.measure), armLinks(row.arms, all)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
+      contrasts.length ? e("details", {}, e("summary", {}, `Every contrast (${contrasts.length}), with its runs`), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "turns at", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.measure), armLinks(Object.keys(row.arms), all)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
         row.estimate, row.interval, row.inner, String(row.margin ?? "–"), String(row.turns ?? "–"), row.holm === undefined ? "–" : String(row.holm), row.n ?? ""]), (i) => i > 2)) : null,
       e("p", { class: "note" }, e("a", { href: at("guide") }, "How to read verdicts, columns and marks")),
       one.sweeps.length ? [e("h2", {}, "The sweeps behind it"), e("ul", { class: "plain" }, one.sweeps.map((name) => e("li", {}, link("sweep", name, name), ": ", main.sweeps.find((other) => other.name === name)?.about || "")))] : null,
-      related.length ? [e("h2", {}, "See also"), e("p", {}, "Claims that use the same sweeps; the first has the most of them."), e("ul", { class: "plain", id: "related" }, related.map((other) => e("li", {}, link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`)))] : null,
       e("nav", { class: "turn", "aria-label": "Claims" }, beside(-1, (text) => `← ${text}`), beside(1, (text) => `${text} →`)));
   };
 
   const sweep = async (name) => {
     const main = await load("site"), all = await load("runs"), one = await load(`sweep/${name}`);
     if (!one) return nothing(`sweep ${name}`);
-    const claims = main.claims.filter((other) => other.sweeps.includes(name));
+    const claims = main.claims.filter((other) => other.sweeps.includes(name)), words = Object.entries(one.words);
     page(name, crumbs(e("a", { href: at("sweeps") }, "Sweeps"), name), e("h1", {}, one.about || name), prose(one.introduction),
+      words.length ? e("details", { open: words.length < 8 }, e("summary", {}, "Fields in words"), facts(words)) : null,
       claims.length ? e("p", {}, "Claims that it decides: ", claims.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`])) : null,
-      e("h2", {}, "Figure"), e("p", {}, `The score is ${[...new Set(one.arms.map((arm) => arm.title))].join(" or ")}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference, drawn around the baseline.`),
+      e("h2", {}, "Figure"), e("p", {}, `The score is ${[...new Set(one.arms.map((arm) => arm.title))].join(" or ")}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference from the baseline. It is drawn at the arm's mean: where it does not meet the grey line, 0 lies outside the interval.`),
+      one.arms.some((arm) => arm.title.includes("without pronouns")) ? e("p", { class: "note" }, "Without pronouns: on the sentences that have no ", e("i", {}, "er, sie, es"), ", whose translation hides other effects (", e("a", { href: at("guide", "which-score-decides") }, "why"), ").") : null,
       claims.length ? e("p", { class: "note" }, "These intervals are simultaneous over all arms, each from the spread of its own two arms (Welch). A claim has its own interval of the same difference: it is simultaneous over the few contrasts planned for it, and may pool the spread of all arms. See ", claims.map((other, i) => [i ? ", " : claims.length > 1 ? "claims " : "claim ", link("claim", other.id, other.id)]), ".") : null,
       strips(one, all),
       e("h2", {}, "Table"), prose(one.table),
@@ -389,19 +404,21 @@ const site = (() => {
   };
 
   // All runs: only the rows in sight are elements.
-  const FIRST = ["name", "seed", "sweeps", "status", "data.name", "model.family", "test/bleu", "test/exact", "test/nll", "tokens_per_second"];
+  const FIRST = ["name", "test/bleu", "test/exact", "test/nll", "seed", "sweeps", "status", "data.name", "model.family", "tokens_per_second"];
   const WORDS = { "name": "arm", "data.name": "data", "model.family": "family", "test/bleu": "BLEU", "test/exact": "exact match", "test/nll": "NLL", "tokens_per_second": "tokens / s" };
   const HEIGHT = 42;
   const text = (value) => (value === null || value === undefined ? "" : typeof value === "number" ? String(+value.toPrecision(6)) : String(value));
+  // Search takes "-", "_" and blanks as the same.
+  const plain = (value) => text(value).toLowerCase().replace(/[-_ ]/g, "_");
   const condition = (word, fields) => {
     const found = word.match(/^([^<>=!]+)(!=|<=|>=|=|<|>)(.*)$/);
-    if (!found) return (run) => run.text.includes(word.toLowerCase());
+    if (!found) return (run) => run.text.includes(plain(word));
     const [, name, sign, wanted] = found;
-    const names = fields.includes(name) ? [name] : fields.filter((field) => field.endsWith(`.${name}`) || field.endsWith(`/${name}`));
+    const same = fields.filter((field) => plain(field) === plain(name)), names = same.length ? same : fields.filter((field) => /[./]/.test(field.at(-name.length - 1)) && plain(field).endsWith(plain(name)));
     const limit = number(wanted);
     const holds = (value) => {
-      if (sign === "=") return text(value).toLowerCase() === wanted.toLowerCase();
-      if (sign === "!=") return text(value).toLowerCase() !== wanted.toLowerCase();
+      if (sign === "=") return plain(value) === plain(wanted);
+      if (sign === "!=") return plain(value) !== plain(wanted);
       if (typeof value !== "number") return false;
       return sign === "<" ? value < limit : sign === ">" ? value > limit : sign === "<=" ? value <= limit : value >= limit;
     };
@@ -409,12 +426,11 @@ const site = (() => {
   };
   const runs = async (_, query) => {
     const main = await load("site"), all = await load("runs"), order = new Map();
-    const names = new Set([...main.claims.flatMap((claim) => claim.sweeps), ...main.sweeps.map((sweep) => sweep.name)]);
-    names.forEach((name) => main.sweeps.find((sweep) => sweep.name === name).arms.forEach((arm) => arm.runs.forEach((id) => order.has(id) || order.set(id, order.size))));
+    ordered(main).forEach((sweep) => sweep.arms.forEach((arm) => arm.runs.forEach((id) => order.has(id) || order.set(id, order.size))));
     const place = (run) => order.get(run.id) ?? order.size;
     const rows = all.runs.map((run) => ({ ...run, name: all.name(run.arm), sweeps: all.sweeps(run.arm).join(" ") })).sort((a, b) => place(a) - place(b));
     const fields = [...new Set(rows.flatMap(Object.keys))];
-    rows.forEach((run) => { run.text = Object.entries(run).map(([k, v]) => (v === null ? "" : `${k}=${v}`)).join(" ").toLowerCase(); });
+    rows.forEach((run) => { run.text = plain(Object.entries(run).map(([k, v]) => (v === null ? "" : `${k}=${v}`)).join(" ")); });
     const state = { q: "", sort: "", columns: "", ...query };
     const chosen = () => (state.columns ? state.columns.split(",").filter((name) => fields.includes(name)) : FIRST.filter((name) => fields.includes(name)));
     const numeric = new Set(fields.filter((name) => rows.some((run) => typeof run[name] === "number")));
@@ -432,12 +448,12 @@ const site = (() => {
       found = rows.filter((run) => conditions.every((holds) => holds(run)));
       const [by, down] = [state.sort.replace(/^-/, ""), state.sort.startsWith("-") ? -1 : 1], empty = (value) => value === null || value === undefined || value === "";
       if (by) found.sort((a, b) => { const x = a[by], y = b[by]; return empty(x) || empty(y) ? empty(x) - empty(y) : down * (typeof x === "number" && typeof y === "number" ? x - y : String(x).localeCompare(String(y))); });
-      head.replaceChildren(e("tr", {}, chosen().map((name, i) => e("th", { scope: "col", class: numeric.has(name) ? "right" : name === "name" ? "left first" : "left", title: name, "aria-sort": name === by ? (down > 0 ? "ascending" : "descending") : null },
+      head.replaceChildren(e("tr", {}, chosen().map((name, i) => e("th", { scope: "col", class: numeric.has(name) ? "right" : `left ${{ name: "first", sweeps: "several" }[name] || ""}`, title: name, "aria-sort": name === by ? (down > 0 ? "ascending" : "descending") : null },
         e("button", { type: "button", onclick: () => { state.sort = state.sort === name ? `-${name}` : name; draw(); head.querySelectorAll("button")[i].focus(); } }, WORDS[name] || all.titles[name] || name)))));
       grid.setAttribute("aria-rowcount", found.length + 1);
       grid.style.minWidth = `${20 + 5 * (chosen().length - 1)}rem`;
       box.scrollTop = 0;
-      count.textContent = `${found.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} runs`;
+      count.textContent = found.length || !rows.length ? `${found.length.toLocaleString("en")} of ${rows.length.toLocaleString("en")} runs` : "No run matches. Try decoder_only or scale=none.";
       remember("runs", state);
       paint();
     };
@@ -494,7 +510,7 @@ const site = (() => {
     const head = element("tr", {}, element("td"), ...columns.map((word) => element("th", { scope: "col" }, element("span", {}, word))));
     const cells = rows.map((word, t) => element("tr", {}, element("th", { scope: "row" }, word), ...columns.map((other, s) => {
       const weight = one.weights[t][s], linked = gold.has(`${t},${s}`);
-      const say = `${word} → ${other}: ${weight.toFixed(3)}${linked ? ", gold link" : ""}`;
+      const say = `${word} → ${other}: ${weight.toFixed(3)}${linked ? ", correct link" : ""}`;
       return element("td", { style: { "--w": Math.min(1, Math.abs(weight)) }, class: `${linked ? "gold" : ""}${weight < 0 ? " minus" : ""}`, tabindex: t + s ? -1 : 0, "aria-label": say, onfocus: () => tell(say), onmouseenter: () => tell(say) });
     })));
     const table = element("table", { class: "map", style: { "--columns": columns.length, "--letters": Math.max(...rows.map((word) => word.length)) }, "aria-label": `Attention map, ${name}` }, element("thead", {}, head), element("tbody", {}, ...cells));
@@ -585,7 +601,7 @@ const site = (() => {
         const heads = unique(all.filter((map) => map.site === state.site && String(map.layer) === state.layer).map((map) => String(map.head ?? "mean"))).sort((a, b) => (b === "mean") - (a === "mean") || a - b);
         state.head = options($("head"), heads, heads.map((head) => (head === "mean" ? "mean over heads" : head)), heads.includes(state.head) ? state.head : heads[0]);
         const forced = there.some((run) => one.maps[run.id].forced);
-        $("about").textContent = "Rows attend to columns. Empty is 0, full colour is 1; a frame is a gold link. " + (forced ? "The model was given the reference, token by token. " : "The model was given its own translation. ") + (all.some((map) => map.head !== null) ? "" : "A record has one map: one sentence, the last layer, the mean over its heads.");
+        $("about").textContent = "Rows attend to columns. Empty is 0, full colour is 1. Frames: correct links; they are known for generated sentences, and there only where the output is the reference. " + (forced ? "The model was given the reference, token by token. " : "The model was given its own translation. ") + (all.some((map) => map.head !== null) ? "" : "A record has one map: one sentence, the last layer, the mean over its heads.");
       } else {
         $("about").replaceChildren("No attention map of this sentence is stored. ");
         const other = items.find((item) => Object.keys(item.maps).length);
@@ -635,7 +651,10 @@ const site = (() => {
     document.querySelectorAll("form").forEach((form) => form.addEventListener("submit", (event) => event.preventDefault()));
     await refresh();
   };
-  const guide = async () => { const tree = await load("guide"); page("How to read the numbers", e("div", { class: "reading" }, prose(tree || ""))); };
+  const guide = async (name) => {
+    page("How to read the numbers", e("div", { class: "reading" }, prose((await load("guide")) || "")));
+    return [...$("main").querySelectorAll("h2, h3")].find((head) => head.textContent.toLowerCase().replaceAll(" ", "-") === name);
+  };
   const nothing = (what) => page("Not found", e("h1", {}, "Not found"), e("p", {}, `This site has no ${what}. `, e("a", { href: "#/" }, "First page")));
 
   const VIEWS = { "": home, claims, claim, sweeps, sweep, arm, run, runs, sentences, guide, table: pooled };
@@ -646,8 +665,9 @@ const site = (() => {
     keys = {};
     const broad = ["runs", "run", "sentences", "claim", "claims", ""].includes(kind || "");
     document.body.classList.toggle("broad", broad);
-    await (Object.hasOwn(VIEWS, kind || "") ? VIEWS[kind || ""] : () => nothing("such page"))(name, Object.fromEntries(new URLSearchParams(rest)), kind);
-    if (mine > 1) scrollTo(0, 0);
+    const head = await (Object.hasOwn(VIEWS, kind || "") ? VIEWS[kind || ""] : () => nothing("such page"))(name, Object.fromEntries(new URLSearchParams(rest)), kind);
+    if (head) head.scrollIntoView();
+    else if (mine > 1) scrollTo(0, 0);
     document.body.dataset.route = here;  // a page may have changed the address
   };
   let last = Promise.resolve();
