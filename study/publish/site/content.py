@@ -58,6 +58,8 @@ KIND = ["split", "subset", "metric", "n"]
 """Columns of scores that tell what a value is of. Most runs of an arm share them."""
 LABEL = re.compile(r"\b[a-z_]+=[\w.]+")
 """A field with its value in the introduction of a sweep."""
+COLUMNS = re.compile(r"^( .*\S   +\S.*\n)+", re.MULTILINE)
+"""Lines of an introduction that are aligned as a table."""
 UNUSED = ["sweeps", "labels", "packages", "data_files", "sha256"]
 """Columns of runs that the table of runs does not have."""
 PRINTED = ("asked", "contrast", "measure", "estimate", "interval", "inner", "second")
@@ -202,7 +204,8 @@ class Content:
         comment = re.match(r"(#.*\n)*", files.read_text(spec.path))
         text = comment[0] if comment else ""
         introduction = re.sub(r"^(# (tags:.*|metric:.*|blind)\n|# ?)", "", text, flags=re.MULTILINE)
-        introduction = re.sub(r"^( .+\n)+", "\n```\n\\g<0>```\n\n", introduction, flags=re.MULTILINE)  # aligned lines
+        introduction = re.sub(r"^ +(?=[A-Z]\. )", "\n", introduction, flags=re.MULTILINE)  # each a paragraph
+        introduction = COLUMNS.sub("\n```\n\\g<0>```\n\n", introduction)
         return {
             "name": spec.name,
             "about": spec.description,
