@@ -260,10 +260,10 @@ const site = (() => {
         main.published ? null : sweepTable(main, all),
         e("section", { class: "next" }, e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null, e("ul", { class: "doors" },
           main.claims.length ? door("claims", "Check a number", "every claim with its verdict, its contrasts and their runs.") : null,
-          main.sweeps.some((sweep) => sweep.name === "decoder_only") ? door("sweep", "Decoder-only models", "which effects carry over to them.", "decoder_only") : null,
+          main.sweeps.some((sweep) => sweep.name === "decoder_only") ? door("sweep", "Decoder-only models", "what carries over.", "decoder_only") : null,
           door("runs", "Find a run", `${states || "no record yet"}; search and sort by any field and score.`),
           door("sentences", "Look inside", "translations and attention maps of two models side by side."),
-          main.published ? door("sweeps", "Run your own", "the sweep files behind these pages; make sweep SWEEP=sweeps/… trains them again.") : null))));
+          main.published ? door("sweeps", "Run your own", "the sweep files; make sweep SWEEP=sweeps/… trains them.") : null))));
   };
 
   // All claims, found by words and by verdict.
