@@ -263,9 +263,11 @@ def answers_table(results: Results) -> str:
     lines = ["| question | answer | number |", "| --- | --- | --- |"]
     for row in answers(results):
         claim = f"[claim {row.claim} {row.verdict}](docs/verdicts.md#claim-{row.claim})"
-        interval = row.number.replace(", ", f",{NO_BREAK}")
-        number = f"{row.unit}<br>**{interval}**<br>{row.setting}"
-        lines.append(f"| {row.question}<br>*{row.by}* | **{row.answer}**<br>{claim} | {number} |")
+        estimate, _, interval = row.number.replace(", ", f",{NO_BREAK}").partition(" ")
+        lines.append(
+            f"| {row.question}<br>*{row.by}*; {row.setting} | **{row.answer}**<br>{claim} "
+            f"| {row.unit}<br>**{estimate}** {interval} |"
+        )
     return "\n".join(lines)
 
 
