@@ -65,7 +65,7 @@ def test_a_hole_keeps_its_dots_loses_its_mean_and_is_marked(scales):
     figure = multiples.scale(table)
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["no score"]
     assert [text.get_text() for text in figure.axes[-1].texts] == ["unscaled", "1/√d"]
-    assert "grammar, 1500 updates, learning rate 0.003, 5 seeds" in figure.get_supxlabel()
+    assert "grammar, 1500 updates, learning rate 0.003, best update on validation, 5 seeds" in figure.get_supxlabel()
 
 
 def test_an_arm_looks_the_same_everywhere():

@@ -181,9 +181,9 @@ def _scatter(axes: Axes, rows: pd.DataFrame) -> str:
 
 
 def _names(rows: pd.DataFrame, named: pd.Index) -> list[tuple[str, NDArray[np.float64]]]:
-    """Return names and places of arms: first those with opposite effects, then those far from the middle."""
+    """Return names and places of arms: first those that gain in one of both, then those far from the middle."""
     places = rows[EFFECTS].astype(float)
     far = ((places - places.mean()) / places.std()).abs().max(axis=1)
-    order = sorted(named, key=lambda arm: (places.loc[arm].prod() >= 0, -far[arm]))[:NAMED]
+    order = sorted(named, key=lambda arm: (places.loc[arm].min() >= 0, -far[arm]))[:NAMED]
     words = [textwrap.fill(arm_words(arm), WRAPPED, break_on_hyphens=False) for arm in rows.loc[order, "arm"]]
     return list(zip(words, places.loc[order].to_numpy(), strict=True))
