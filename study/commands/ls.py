@@ -55,7 +55,7 @@ def main(argv: Sequence[str]) -> int:
         raise InputError(f"--query, --runs: expected with `study ls runs`, got {args.what}. Remove them.")
     else:
         table = list(LISTERS[args.what]())
-        names = list(table[0])
+        names = list(dict.fromkeys(name for row in table for name in row))
         columns = list(FIELDS if args.what == "fields" else names)
     if args.csv:
         import pandas as pd

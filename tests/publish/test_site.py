@@ -318,6 +318,8 @@ def test_the_page_of_a_claim_shows_its_finding_under_the_answer_and_the_setting_
     paragraphs = view.locator("main > p").all_inner_texts()
     answer = next(i for i, text in enumerate(paragraphs) if "Not in short training" in text)
     assert paragraphs[answer].endswith("(grammar, transformer)")
+    first = view.locator(".forestplot .mark + small").first
+    assert first.inner_text() == "of claim 24; the number of the answer"
     assert paragraphs[answer + 1] == f"{scale['title']} {scale['text']} {scale['more']['words']}"
     assert "with 1/d" in paragraphs[answer + 1]
     view.locator("p.finding a").click()
