@@ -215,7 +215,7 @@ def test_a_clone_of_one_commit_is_small(tmp_path):
     subprocess.run(["git", "clone", "-q", "--depth", "1", "--no-checkout", ROOT.as_uri(), tmp_path / "x"], check=True)
     size = sum(path.stat().st_size for path in (tmp_path / "x" / ".git").rglob("*") if path.is_file())
     readme = (ROOT / "README.md").read_text("utf-8")
-    limit = re.search(r"git clone --depth 1` downloads it \(less than (\d+) MB\)", readme)
+    limit = re.search(r"git clone --depth 1` takes less than (\d+) MB", readme)
     assert size < int(limit[1]) * 10**6
 
 

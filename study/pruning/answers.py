@@ -121,7 +121,7 @@ def each_head(setup: EvaluationSetup, among: Sequence[Head]) -> Answer:
         setup.run.watch(f"without {head}  BLEU {values[setup.split, 'bleu']:.2f}  NLL {changes[-1]:+.4f}")
     sure = false_discovery_control(doubts) < LEVEL
     for name, sign in (("needed", 1), ("harmful", -1)):
-        share = _mean([100.0 * bool(yes and sign * change > 0) for yes, change in zip(sure, changes, strict=True)])
+        share = _mean([100.0 if yes and sign * change > 0 else 0.0 for yes, change in zip(sure, changes, strict=True)])
         scores.append(_score(setup, setup.split, name, share, None, f"nll|t paired|fdr:{LEVEL}", len(among)))
     return Answer(scores, {"p": dict(zip(map(str, among), doubts, strict=True))})
 

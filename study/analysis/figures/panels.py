@@ -48,7 +48,9 @@ def small_multiples(
     table = pd.concat(panes.values())
     looks = {line: style.look(line) for line in dict.fromkeys(table["line"])}
     down = math.ceil(len(panes) / across)
-    widths = [1.0] * across + [beside] * bool(beside)
+    widths = [1.0] * across
+    if beside:
+        widths.append(beside)
     size = (style.PAGE, height * down + 0.75)
     figure, cells = style.subplots(down, len(widths), size, squeeze=False, width_ratios=widths)
     grid = cells[:, :across]
