@@ -162,10 +162,14 @@ def numbers_of(results: Results, name: str, document: str = "README.md") -> tupl
 
 
 class Finding(NamedTuple):
-    """A finding in words, with its numbers; a link: what it says, and a table; and the claims whose pages show it."""
+    """A finding in words, with its numbers.
+
+    `more` is a link: its words, and the published table it leads to. `claims` are those whose pages show the finding.
+    """
 
     title: str
     text: str
+    table: list[list[str]]
     more: Mapping[str, str]
     claims: list[str]
 
@@ -198,6 +202,7 @@ def answerable(results: Results) -> bool:
     keys = [row["number"].split()[0] for row in tree["answers"]]
     for entry in tree["findings"]:
         keys += NUMBER.findall(entry["text"])
+        keys += [name.split()[0] for row in entry.get("table", [])[1:] for name in row[2:]]
     names = {"summary", *(entries()[key]["table"] for key in keys)}
     return all((results.root / "tables" / f"{name}.csv").is_file() for name in names)
 
@@ -212,7 +217,10 @@ def findings(results: Results) -> list[Finding]:
     for entry in read_yaml(ANSWERS)["findings"]:
         near = f"{entry['title']} {entry['text']}"
         values = {key: value(results, key, near, ANSWERS.name) for key in NUMBER.findall(entry["text"])}
-        texts.append(Finding(entry["title"], entry["text"].format(**values), entry["more"], entry.get("claims", [])))
+        rows = entry.get("table", [])
+        cells = [[*row[:2], *(value(results, name, near, ANSWERS.name) for name in row[2:])] for row in rows[1:]]
+        text = entry["text"].format(**values)
+        texts.append(Finding(entry["title"], text, rows[:1] + cells, entry["more"], entry.get("claims", [])))
     return texts
 
 
@@ -232,7 +240,7 @@ def answers(results: Results) -> list[QuestionAnswer]:
                 answer=entry["answer"],
                 unit=entry["unit"],
                 number=value(results, entry["number"], entry["answer"], ANSWERS.name),
-                setting=f"{values['corpus']}, {values['family']}",
+                setting=f"{values['corpus']}, {values['family']}".replace("multi30k", "Multi30k"),
                 ends=ends,
                 claim=entry["claim"],
                 verdict=value(results, f"word {entry['claim']}"),
@@ -244,17 +252,19 @@ def answers(results: Results) -> list[QuestionAnswer]:
 
 def findings_list(results: Results) -> str:
     """Return the findings as a numbered list of Markdown."""
+    import pandas as pd
+
     lines = []
     for place, finding in enumerate(findings(results), 1):
-        link = f"[{finding.more['words']}](results/tables/{finding.more['table']}.md)"
-        lines.append(
-            textwrap.fill(
-                f"{place}. **{finding.title}** {finding.text} ({link})",
-                118,
-                subsequent_indent="   ",
-                break_on_hyphens=False,
-            )
+        link = f"([{finding.more['words']}](results/tables/{finding.more['table']}.md))"
+        text = textwrap.fill(
+            f"{place}. **{finding.title}** {finding.text} {link}", 118, subsequent_indent="   ", break_on_hyphens=False
         )
+        lines.append(text)
+        if finding.table:
+            head, *rows = finding.table
+            table = markdown(pd.DataFrame(rows, columns=head), head[1:])
+            lines.append("\n" + textwrap.indent(table, "   ") + "\n")
     return "\n".join(lines)
 
 
@@ -272,23 +282,16 @@ def answers_table(results: Results) -> str:
 
 
 def quickstart(results: Results) -> str:
-    """Return the first facet of the quickstart's table, and the other one folded."""
+    """Return exact match of the quickstart by arm, a column for each family."""
     import pandas as pd
 
-    facets: dict[str, list[dict[str, str]]] = {}
+    rows: dict[str, dict[str, str]] = {}
     for row in table(results, "quickstart"):
         cells = sweep_cells(row, "test/exact")
-        texts = {
-            "arm": cells["arm"],
-            "exact match, %": cells["test/exact"],
-            "difference from first": cells["difference"] if row["difference"] else "",
-        }
-        facets.setdefault(arm_words(row["facet"]), []).append(texts)
-    first, second = facets
-    runs = " or ".join(sorted({row["n"] for row in table(results, "quickstart")}))
-    tables = {facet: markdown(pd.DataFrame(rows), list(rows[0])[1:]) for facet, rows in facets.items()}
-    folded = f"<details><summary>{second}</summary>\n\n{tables[second]}\n\n</details>"
-    return f"*{first}, {runs} runs per arm*\n\n{tables[first]}\n\n{folded}"
+        texts = rows.setdefault(cells["arm"], {f"exact match, %, {row['n']} runs per arm": cells["arm"]})
+        texts[arm_words(row["facet"])] = cells["test/exact"]
+    frame = pd.DataFrame(rows.values())
+    return markdown(frame, list(frame)[1:])
 
 
 def carried(results: Results) -> str:

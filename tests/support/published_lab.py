@@ -215,7 +215,8 @@ def part_of_results(top, *sweeps):
         "gains",
         "scales",
         "agreement-*",
-        "scale_rates_multi30k",
+        "scale_rates_multi30k*",
+        "decoder_only",
     ):
         for path in (ours.root / "tables").glob(f"{name}.*"):
             shutil.copy(path, root / "tables")

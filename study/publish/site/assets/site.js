@@ -128,9 +128,10 @@ const site = (() => {
     return table;
   };
   const wide = (label, table) => e("div", { class: "wide", tabindex: 0, role: "region", "aria-label": label }, table);
-  const table = (label, heads, rows, right = () => true) => wide(label, sortable(e("table", {},
+  const bare = (heads, rows, right) => e("table", {},
     e("thead", {}, e("tr", {}, heads.map((head, i) => e("th", { scope: "col", class: right(i) ? "right" : null }, head)))),
-    e("tbody", {}, rows.map((row) => e("tr", {}, row.map((cell, i) => e("td", { class: right(i) ? "right" : null }, cell)))))))); 
+    e("tbody", {}, rows.map((row) => e("tr", {}, row.map((cell, i) => e("td", { class: right(i) ? "right" : null }, cell))))));
+  const table = (label, heads, rows, right = () => true) => wide(label, sortable(bare(heads, rows, right)));
   const facts = (rows) => e("dl", {}, rows.map(([key, value]) => e("div", {}, e("dt", {}, key), e("dd", {}, value))));
 
   // Markdown comes as HTML that has no HTML of a text: links lead to pages of this site or of the web, or become text.
@@ -239,7 +240,8 @@ const site = (() => {
   const card = (one) => e("article", { class: "card" }, e("h3", {}, one.question), e("p", { class: "says" }, one.answer),
     effect(one.ends.map((end) => (end - one.zero) / one.margin), one.verdict),
     e("p", {}, `${one.unit} `, e("span", { class: "whole" }, one.number)), e("p", {}, one.setting, one.zero ? `; 0 is ${one.zero}, margin ${one.margin}` : ""), e("p", {}, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
-  const finding = (one) => [e("strong", {}, one.title), ` ${one.text} `, e("a", { href: at("table", one.more.table) }, one.more.words)];
+  const finding = (one) => [e("strong", {}, one.title), ` ${one.text} `, e("a", { href: at("table", one.more.table) }, one.more.words),
+    one.table.length ? wide(one.title, bare(one.table[0], one.table.slice(1), (i) => i > 0)) : null];
   const verdictBar = (claims) => {
     const counts = {};
     claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
@@ -301,22 +303,20 @@ const site = (() => {
   const claim = async (id) => {
     const main = await load("site"), all = await load("runs"), place = main.claims.findIndex((one) => one.id === id);
     if (place < 0) return nothing(`claim ${id}`);
-    const asks = (await load("claims")).contrasts, rows = asks.filter((row) => row.id === id), one = main.claims[place];
-    const questions = rows.filter((row) => row.decides === "True"), made = questions.filter((row) => row.verdict !== "not yet run"), open = questions.filter((row) => !made.includes(row));
+    const rows = (await load("claims")).contrasts.filter((row) => row.id === id), one = main.claims[place];
+    const questions = rows.filter((row) => row.decides === "True").sort((a, b) => Boolean(a.no_vote) - Boolean(b.no_vote)), made = questions.filter((row) => row.verdict !== "not yet run"), open = questions.filter((row) => !made.includes(row));
     const contrasts = rows.filter((row) => row.finding && row.finding !== "not yet run");
     const beside = (step, text) => { const other = main.claims[place + step]; return other ? e("a", { href: at("claim", other.id), rel: step < 0 ? "prev" : "next" }, text(`${other.id} ${other.statement}`)) : null; };
     const short = main.answers.find((row) => row.claim === id);
-    // The number of the answer can be a contrast that another claim asks.
-    const lent = short ? asks.filter((row) => row.id !== id && Math.abs(row.difference + short.zero - short.ends[0]) < 1e-9).slice(0, 1) : [];
     const shared = (other) => other.sweeps.filter((name) => one.sweeps.includes(name)).length;
     const related = main.claims.filter((other) => other !== one && shared(other)).sort((a, b) => shared(b) - shared(a)).slice(0, 3);
     page(`Claim ${id}`, crumbs(e("a", { href: at("claims") }, "Claims"), id), e("h1", {}, one.statement),
       short ? e("p", {}, `${short.question} `, e("strong", {}, short.answer), `. ${short.unit}: `, e("span", { class: "whole" }, short.number), ` (${short.setting})`) : null,
-      main.findings.filter((one) => one.claims.includes(id)).map((one) => e("p", { class: "finding" }, finding(one))),
+      main.findings.filter((one) => one.claims.includes(id)).map((one) => e("div", { class: "finding" }, finding(one))),
       e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.answer), why(one.summary) || e("small", {}, `${one.summary.hold} of ${one.summary.questions} questions hold, ${one.summary.fail} fail, ${one.summary.open} open`)),
       one.published ? e("p", {}, `Published effect: ${one.published}.`) : null,
       related.length ? e("p", { class: "note", id: "related" }, "See also, of the same sweeps: ", related.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`]), ".") : null,
-      made.length ? [e("h2", {}, "What the runs say"), e("div", { class: "forestplot" }, forestHead(), [...lent, ...made].map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, all, [voted(row), row.id === id ? null : e("small", {}, "of ", link("claim", row.id, `claim ${row.id}`), "; the number of the answer"), e("small", {}, row.no_vote ? `${row.finding}; ${row.no_vote}` : row.finding), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null]))), e("p", { class: "note" }, HOW)] : null,
+      made.length ? [e("h2", {}, "What the runs say"), e("div", { class: "forestplot" }, forestHead(), made.map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, all, [voted(row), e("small", {}, row.no_vote ? `${row.finding}; ${row.no_vote}` : row.finding), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null]))), e("p", { class: "note" }, HOW)] : null,
       open.length ? [e("h2", {}, "Not yet run"), e("ul", { class: "plain" }, open.map((row) => e("li", {}, asked(row))))] : null,
       contrasts.length ? e("details", {}, e("summary", {}, `Every contrast (${contrasts.length}), with its runs`), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "turns at", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.measure), armLinks(Object.keys(row.arms), all)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
         row.estimate, row.interval, row.inner, String(row.margin ?? "–"), String(row.turns ?? "–"), row.holm === undefined ? "–" : String(row.holm), row.n ?? ""]), (i) => i > 2)) : null,
