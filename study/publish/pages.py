@@ -291,7 +291,7 @@ def quickstart(results: Results) -> str:
         texts = rows.setdefault(cells["arm"], {f"exact match, %, {row['n']} runs per arm": cells["arm"]})
         texts[arm_words(row["facet"])] = cells["test/exact"]
     frame = pd.DataFrame(rows.values())
-    return markdown(frame, list(frame)[1:])
+    return markdown(frame, list(map(str, frame))[1:])
 
 
 def carried(results: Results) -> str:
