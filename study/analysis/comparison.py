@@ -202,8 +202,10 @@ def _row(facet: Facet, arm: Arm, scores: Mapping[str, Sequence[str]], pruned: bo
         cells[name] = labels.number(means[name], decimals)
     if rows["freed"].notna().any():
         cells["freed"] += f" of {labels.number(means['heads'], 0)}{_part(rows['freed'])}"
-    bold: frozenset[str] = frozenset({"difference", "interval", "holm"} if test.significant else ())
-    return Row(cells, labels.arm_words(facet.name), bold, numbers)
+    bold = {"difference", "holm"} if test.significant else set()
+    if (test.low or 0) > 0 or (test.high or 0) < 0:
+        bold.add("interval")  # its adjustment, Bonferroni's, is stricter than Holm's
+    return Row(cells, labels.arm_words(facet.name), frozenset(bold), numbers)
 
 
 def _score(rows: pd.DataFrame, name: str) -> str:

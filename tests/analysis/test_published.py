@@ -8,10 +8,11 @@ from itertools import combinations
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.text import Text
+from matplotlib.text import Annotation, Text
 
 from study.analysis import agreement
 from study.analysis.agreement import PAIRS
+from study.analysis.figures.agreement import BEYOND
 from study.analysis.figures.catalogue import FIGURES
 from study.analysis.report import compared
 from study.folders import CHECKOUT
@@ -78,8 +79,28 @@ def test_arms_with_clearly_opposite_effects_have_names(name):
     arms = pd.read_csv(RESULTS / "figures" / f"{name}.csv").dropna(subset="arm")
     ends = [arms[[f"{side}low", f"{side}high"]] for side in ("", "second_")]
     clear = np.all([side.prod(axis=1) > 0 for side in ends], axis=0) & (arms["effect"] * arms["second_effect"] < 0)
-    named = {tuple(text.xy) for axes in draw(name).axes for text in axes.texts}
+    drawn = draw(name)
+    named = {tuple(text.xy) for axes in drawn.axes for text in axes.texts if isinstance(text, Annotation)}
     assert {*arms.loc[clear, ["effect", "second_effect"]].itertuples(index=False, name=None)} <= named
+
+
+@pytest.mark.parametrize("name", ["transfer", "longer", "decoder_only"])
+def test_every_arm_of_a_pair_is_in_the_panel_or_in_the_list_beside_it(name):
+    """Arms that gain are in the panel: a list has large losses alone."""
+    table, drawn = pd.read_csv(RESULTS / "figures" / f"{name}.csv").dropna(subset="arm"), draw(name)
+    axes = dict(zip((axes.get_label() for axes in drawn.axes), drawn.axes, strict=True))
+    assert any(label.endswith(BEYOND) for label in axes)
+    for pair, arms in table.groupby("pair"):
+        marks = [line.get_xydata() for line in axes[pair].lines if line.get_marker() != "None"]
+        places = {tuple(mark) for mark in np.concatenate(marks)}
+        shown = arms[[(x, y) in places for x, y in zip(arms["effect"], arms["second_effect"], strict=True)]]
+        (left, right), (low, high) = axes[pair].get_xlim(), axes[pair].get_ylim()
+        assert all(left < x < right and low < y < high for x, y in places)
+        texts = [text.get_text() for text in axes[pair + BEYOND].texts] if pair + BEYOND in axes else []
+        ends = [tuple(float(end.replace("−", "-")) for end in re.findall(r"[+−][\d.]+", text)[-2:]) for text in texts]
+        rest = arms.drop(shown.index)[["effect", "second_effect"]]
+        assert sorted(ends) == sorted(rest.round(1).itertuples(index=False, name=None))
+        assert (rest > 0).all(axis=None)
 
 
 @pytest.mark.parametrize("layout", ["draw", "narrow"])
@@ -130,7 +151,8 @@ def test_a_figure_names_arms_as_the_tables_of_its_sweeps_do(name):
     keys = [key for key in (*drawn.legends, *(axes.get_legend() for axes in drawn.axes)) if key]
     labels = [*(text for key in keys for text in key.get_texts())]
     labels += [text for axes in drawn.axes for text in axes.get_yticklabels()] if name != "hero" else []
-    names = [text.get_text().replace("\n", " ") for axes in drawn.axes for text in axes.texts] if name in PAIRS else []
+    texts = [text.get_text() for axes in drawn.axes for text in axes.texts] if name in PAIRS else []
+    names = [text.replace("\n", " ").partition(":")[0] for text in texts]
     words = {*(text.get_text() for text in labels if re.search("[a-z]", text.get_text())), *names}
     assert name not in PAIRS or len(names) > 3
     tables = [RESULTS / "tables" / f"{sweep}.md" for sweep in figure.sweeps]
@@ -141,3 +163,16 @@ def test_a_figure_names_arms_as_the_tables_of_its_sweeps_do(name):
     arms = [{*cell.split(", ")} for cell in cells]
     words -= {"recurrent", "transformer", "decoder-only", "both gain", "opposite"}
     assert [word for word in words if not any({*word.split(", ")} <= arm for arm in arms)] == []
+
+
+def test_bold_intervals_of_comparison_tables_exclude_zero_and_no_others_do():
+    counts = {True: 0, False: 0}
+    for path in (RESULTS / "tables").glob("*.md"):
+        lines = [line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+        if not lines[0].startswith("| arm") or "Holm p" not in lines[0]:
+            continue
+        for ends in re.findall(r"(\**)\\\[([+−\d.]+), ([+−\d.]+)\\\]\**", "\n".join(lines)):
+            low, high = (float(end.replace("−", "-")) for end in ends[1:])
+            assert bool(ends[0]) == (low > 0 or high < 0) or 0 in (low, high), (path.name, ends)
+            counts[bool(ends[0])] += 1
+    assert min(counts.values()) > 200

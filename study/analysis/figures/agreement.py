@@ -23,14 +23,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-NAMED, WRAPPED, UPRIGHT = 10, 18, 28
+NO_BREAK = "\N{NO-BREAK SPACE}"
+NAMED, WRAPPED, UPRIGHT = 14, 22, 28
 """Arms of a panel that have their names beside them, and letters of a line of a name and of the vertical axis."""
 NEAR, FAR = 0.75, 3
-"""Share of the arms that counts as small effects, and how many times as large others are if these have a panel."""
-HEIGHT, WIDTHS = 2.4, (1, 1.4)
-"""Inches of a row of panels, and the share of the enlarged panel in a row, where the most names are."""
-FRAMED = " framed"
-"""End of the name of the panel that shows the frame of another."""
+"""Share of the arms that counts as small effects, and how many times as large others are if they are only listed."""
+HEIGHT, WIDTHS, LISTED = 2.8, (2.6, 1), 33
+"""Inches of a row, the shares of its panel and of the list beside it, and letters of a line of the list."""
+SPACE, LINES = 0.4, 22
+"""Lines between two arms of the list, and lines that have room beside a panel."""
+BEYOND = " beyond"
+"""End of the name of the list of arms that lie beyond a panel."""
 FARTHEST = 1e3
 """How far a corner reaches beyond the panel."""
 GAINS, OPPOSITE = ("#d9ecd9", "both gain"), ("#fcecd2", "opposite")
@@ -41,6 +44,7 @@ CORPORA = ("grammar", "Multi30k")
 """Names of corpora in the words for the sides of a pair."""
 LOOKS = {"recurrent": ("o", "C0"), "transformer": ("s", "C1"), "decoder_only": ("^", "C2")}
 """Family ↦ marker and colour."""
+MARK = 3.5
 EFFECTS = ["effect", "second_effect"]
 EFFECT = ["effect", "low", "high"]
 COLUMNS = ["pair", "family", "arm", "data", "second_data", "metric", "second_metric", "seeds", *EFFECT,
@@ -83,36 +87,33 @@ def _points(runs: Runs, name: str, *pair: Spec) -> pd.DataFrame:
 
 @style.styled()
 def draw(table: pd.DataFrame) -> Figure:
-    """Draw a row for each pair of sweeps: all arms and, where a few hide the others, a part of the panel enlarged."""
+    """Draw a panel for each pair of sweeps; large effects that would hide the others are listed beside it."""
     arms = {str(name): rows for name, rows in table[table["arm"] != ""].groupby("pair", sort=False)}
     frames = {name: frame for name, rows in arms.items() if (frame := _frame(rows))}
     figure = style.NotebookFigure(figsize=(style.PAGE, HEIGHT * len(arms) + 0.75))
     grid = figure.subplot_mosaic(
-        [[name, name + FRAMED if name in frames else name] for name in arms],
+        [[name, name + BEYOND if name in frames else name] for name in arms],
         width_ratios=WIDTHS,
     )
     names = {}
     for name, rows in arms.items():
-        axes, first = grid[name], rows.iloc[0]
+        axes, first, frame, inside = grid[name], rows.iloc[0], frames.get(name), rows
+        if frame:
+            inside = rows[((rows[EFFECTS] > frame.min) & (rows[EFFECTS] < frame.max)).all(axis=1)]
+            _list(grid[name + BEYOND], rows.drop(inside.index))
         rhos = table[(table["pair"] == name) & (table["arm"] == "") & (table["family"] == "")]
-        slope = _scatter(axes, rows)
+        slope = _scatter(axes, inside)
+        if frame:
+            slope += f" of the {len(inside)} here"
+            axes.set(xlim=frame.intervalx, ylim=frame.intervaly)
         title = [
-            f"{first['data']} → {first['second_data']}",
-            f"{len(rows)} {ARMS.get(name, 'arms')}, {first['seeds']} seeds",
-            *map(_order, rhos.to_dict("records")),
+            f"{first['data']} → {first['second_data']}, {first['seeds']} seeds",
+            ", ".join([f"{len(rows)} {ARMS.get(name, 'arms')}", *map(_order, rhos.to_dict("records")), slope]),
         ]
-        axes.set_title("\n".join(title) + ("" if name in frames else f", {slope}"), loc="left", fontsize=8)
+        axes.set_title("\n".join(title), loc="left", fontsize=8)
         up = f"{first['second_data']}: effect, nats per sentence (worse →)"
         axes.set_ylabel(textwrap.fill(up, UPRIGHT, break_on_hyphens=False))
-        names[axes] = _names(rows, rows.index)
-        if frame := frames.get(name):
-            framed = rows[((rows[EFFECTS] > frame.min) & (rows[EFFECTS] < frame.max)).all(axis=1)]
-            part = grid[name + FRAMED]
-            slope = _scatter(part, framed)
-            part.set_title(f"{len(framed)} arms of the frame, {slope}", loc="left", fontsize=8)
-            part.set(xlim=frame.intervalx, ylim=frame.intervaly)
-            axes.indicate_inset(frame.bounds, edgecolor="black", linewidth=1.2, alpha=1)
-            names |= {axes: _names(rows, rows.index.difference(framed.index)), part: _names(framed, framed.index)}
+        names[axes] = _names(inside)
     keyed = [handle for axes in grid.values() for handle in axes.get_legend_handles_labels()[0]]
     handles = {str(handle.get_label()): handle for handle in keyed}.values()
     figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False, borderaxespad=0.1)
@@ -121,15 +122,34 @@ def draw(table: pd.DataFrame) -> Figure:
     return figure
 
 
+def _list(axes: Axes, rows: pd.DataFrame) -> None:
+    """Write the arms that lie beyond a panel, each with its two effects, the largest first."""
+    axes.axis("off")
+    axes.set_title(f"beyond the panel: {len(rows)}\nwith their two effects", loc="left", fontsize=8)
+    texts = []
+    for _, row in rows.sort_values("effect", ascending=False).iterrows():
+        effects = f"{NO_BREAK}→{NO_BREAK}".join(number(row[side], 1, sign=True) for side in EFFECTS)
+        text = textwrap.fill(f"{arm_words(row['arm'])}: {effects}", LISTED, break_on_hyphens=False)
+        texts.append((text, row["family"]))
+    height = 1.0
+    step = 1 / max(sum(text.count("\n") + 1 + SPACE for text, _ in texts), LINES)
+    for text, family in texts:
+        marker, colour = LOOKS[family]
+        look = {"color": colour, "markersize": MARK, "clip_on": False}
+        axes.plot(0.01, height - step / 2, marker, transform=axes.transAxes, **look)
+        axes.text(0.05, height, text, transform=axes.transAxes, va="top", fontsize=style.SMALL)
+        height -= step * (text.count("\n") + 1 + SPACE)
+
+
 def _frame(rows: pd.DataFrame) -> Bbox | None:
-    """Return a box around the arms with small effects in both sweeps; None if the others leave them room."""
+    """Return a box around all gains and the arms with small effects in both sweeps; None if the others leave them room."""
     sizes = rows[EFFECTS].abs()
     share = (sizes / sizes.max()).max(axis=1)
     limits = 1.2 * sizes[share <= share.quantile(NEAR)].max()
     if not (FAR * limits < sizes.max()).all():
         return None
     small = rows[EFFECTS][(sizes <= limits).all(axis=1)]
-    low, high = small.min().clip(upper=0).to_numpy(), small.max().clip(lower=0).to_numpy()
+    low, high = rows[EFFECTS].min().clip(upper=0).to_numpy(), small.max().clip(lower=0).to_numpy()
     # names of the exceptions stand at the low end, beside gains
     return Bbox([low - 0.24 * (high - low), high + 0.12 * (high - low)])
 
@@ -161,7 +181,9 @@ def _scatter(axes: Axes, rows: pd.DataFrame) -> str:
         of_family = rows[rows["family"] == family]
         if len(of_family):
             name = family.replace("_", "-")
-            axes.plot(of_family["effect"], of_family["second_effect"], marker, color=colour, markersize=3.5, label=name)
+            axes.plot(
+                of_family["effect"], of_family["second_effect"], marker, color=colour, markersize=MARK, label=name
+            )
     axes.locator_params(nbins=6)
     slope = float((x * y).sum() / (x * x).sum())
     if rows["metric"].eq(rows["second_metric"]).all():
@@ -180,10 +202,10 @@ def _scatter(axes: Axes, rows: pd.DataFrame) -> str:
     return f"slope {number(slope, 1)}"
 
 
-def _names(rows: pd.DataFrame, named: pd.Index) -> list[tuple[str, NDArray[np.float64]]]:
+def _names(rows: pd.DataFrame) -> list[tuple[str, NDArray[np.float64]]]:
     """Return names and places of arms: first those that gain in one of both, then those far from the middle."""
     places = rows[EFFECTS].astype(float)
     far = ((places - places.mean()) / places.std()).abs().max(axis=1)
-    order = sorted(named, key=lambda arm: (places.loc[arm].min() >= 0, -far[arm]))[:NAMED]
+    order = sorted(rows.index, key=lambda arm: (places.loc[arm].min() >= 0, -far[arm]))[:NAMED]
     words = [textwrap.fill(arm_words(arm), WRAPPED, break_on_hyphens=False) for arm in rows.loc[order, "arm"]]
     return list(zip(words, places.loc[order].to_numpy(), strict=True))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import NDArray
 
-GAPS = (6, 12, 19, 27, 36, 46, 58)
+GAPS = (6, 12, 19, 27, 36, 46, 58, 72, 90)
 """Pixels between a name and its mark, which are tried in turn."""
 TURNS = np.array([(np.cos(turn), np.sin(turn)) for turn in 2 * np.pi * (np.arange(36) + 0.5) / 36])
 """Directions from a mark to the middle of its name."""
