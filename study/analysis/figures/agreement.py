@@ -135,14 +135,14 @@ def _list(axes: Axes, rows: pd.DataFrame) -> None:
     step = 1 / max(sum(text.count("\n") + 1 + SPACE for text, _ in texts), LINES)
     for text, family in texts:
         marker, colour = LOOKS[family]
-        look = {"color": colour, "markersize": MARK, "clip_on": False}
+        look: Mapping[str, Any] = {"color": colour, "markersize": MARK, "clip_on": False}
         axes.plot(0.01, height - step / 2, marker, transform=axes.transAxes, **look)
         axes.text(0.05, height, text, transform=axes.transAxes, va="top", fontsize=style.SMALL)
         height -= step * (text.count("\n") + 1 + SPACE)
 
 
 def _frame(rows: pd.DataFrame) -> Bbox | None:
-    """Return a box around all gains and the arms with small effects in both sweeps; None if the others leave them room."""
+    """Return a box around all gains and all small effects; None if the other effects leave them room."""
     sizes = rows[EFFECTS].abs()
     share = (sizes / sizes.max()).max(axis=1)
     limits = 1.2 * sizes[share <= share.quantile(NEAR)].max()

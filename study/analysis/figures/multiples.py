@@ -124,7 +124,7 @@ def lengths(table: pd.DataFrame) -> Figure:
         for (_, column), rows in numbers.groupby(["row", "column"], sort=False)
     }
     note = f"{_held(table)} · grey: longer than in training"
-    note += " · largest components: maxima over all states · nothing: zeros, no attention"
+    note += " · maximum: of each component · no memory: zeros, no attention"
     figure = panels.small_multiples(panes, table["column"].nunique(), "words in the source, up to", 1.75, note)
     for axes in figure.axes:
         axes.axvspan(longest.index(str(TRAINED)) + 0.5, len(longest) - 0.7, color="#f0f0f0", linewidth=0, zorder=0)
