@@ -334,9 +334,14 @@ def test_the_page_of_a_claim_shows_its_finding_with_its_table_and_the_questions_
 @pytest.mark.parametrize("route", ["claims", "claim/4a"])
 def test_a_row_of_a_claim_leads_to_the_runs_of_its_arms_and_an_arrow_has_its_size(whole, view, route):
     wanted = [row for row in rows("tables/contrasts.csv") if row["id"] == "4a" and row["decides"] == "True"]
-    if route != "claims":
-        wanted.sort(key=lambda row: bool(row["no_vote"]))
+    wanted.sort(key=lambda row: bool(row["no_vote"]))
+    if route == "claims":  # first the question on which the verdict rests
+        summary = next(row for row in rows("tables/summary.csv") if row["id"] == "4a")
+        wanted.sort(key=lambda row: (row["asked"], row["contrast"]) != (summary["asked"], summary["contrast"]))
     go(view, whole, route)
+    if route == "claims":
+        assert view.locator("section.claim .row:visible").count() <= 30
+        view.locator("section.claim details").evaluate_all("all => all.forEach(one => { one.open = true; })")
     scope = "section.claim:has(a[href='#/claim/4a'])" if route == "claims" else "main"
     made = view.locator(f"{scope} .row:not(.heading)")
     assert made.count() == len(wanted) > 5
@@ -372,7 +377,23 @@ def test_an_open_claim_says_why_and_leads_to_the_rule(whole, view):
 
 def test_a_sweep_says_its_fields_in_words(whole, view):
     go(view, whole, "sweep/scaling")
+    view.get_by_text("The plan, as it was declared").click()
     assert view.locator("details dl").inner_text().split("\n") == ["logit_init=matched", "logits start at sd 1"]
+
+
+def test_a_sweep_shows_the_questions_of_claims_that_its_arms_answer(whole, view):
+    """Each row leads to the two arms, and has the interval that the claim has."""
+    arms = {arm_of(run) for arm in data_of(whole, "sweep/scaling")["arms"] for run in arm["runs"]}
+    asks = [row for row in rows("tables/contrasts.csv") if row["decides"] == "True" and row["low"]]
+    wanted = [row for row in asks if {*map(arm_of, row["runs"].split())} <= arms]
+    go(view, whole, "sweep/scaling")
+    view.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
+    made = view.locator(".forestplot .row:not(.heading)")
+    assert made.count() == len(wanted) > 3
+    texts = " ".join(made.all_inner_texts())
+    for row in wanted:
+        assert row["asked"] in texts
+        assert f"[{float(row['low']):+.3f}".replace("-", "−") in texts
 
 
 def test_findings_name_claims_of_the_study(results):

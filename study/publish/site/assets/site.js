@@ -207,6 +207,13 @@ const site = (() => {
     forest(row, kind),
     e("div", { class: "number" }, row.estimate, e("small", {}, row.interval), row.second ? e("small", {}, row.second) : null),
     e("div", {}, extra));
+  const counted = (rows) => rows.toSorted((a, b) => Boolean(a.no_vote) - Boolean(b.no_vote));
+  const decisive = (claim, row) => claim.summary.contrast === row.contrast && claim.summary.asked === row.asked;
+  // Questions of claims, the first ones seen at once.
+  const folded = (rows, all, count, words) => {
+    const made = rows.map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, all, voted(row)));
+    return [made.slice(0, count), made.length > count ? e("details", { class: "more" }, e("summary", {}, `${made.length - count} ${words}`), made.slice(count)) : null];
+  };
   const forestHead = () => e("div", { class: "row heading" }, e("div", {}, "data and model"), e("div", {}, "first − second, in margins", axis(MARGINS)), e("div", { class: "number" }, "estimate", e("small", {}, "95% CI")), e("div", {}, "verdict"));
   const HOW = "Dot: estimate. Thin line: 95% interval; thick line: 90% interval. Unit: the margin, the smallest difference of interest; grey band: ± one margin. An arrow stands for what lies beyond ±10 margins, and the number at it says where: the estimate or, if the estimate is within, the end of the interval.";
 
@@ -276,7 +283,7 @@ const site = (() => {
     const chips = Object.entries(counts).map(([word, number]) => e("button", { type: "button", class: `mark ${KINDS[word] || "open"}`, "aria-pressed": String(query.verdict === word), "data-word": word }, `${word} ${number}`));
     const sections = main.claims.map((claim) => e("section", { class: "claim", "data-word": claim.summary.verdict },
       e("h3", {}, link("claim", claim.id, e("span", { class: "id" }, claim.id), " ", claim.statement), " ", mark(claim.summary.verdict, claim.summary.answer)), why(claim.summary),
-      questions(claim.id).map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, all, voted(row)))));
+      folded(counted(questions(claim.id)).sort((a, b) => decisive(claim, b) - decisive(claim, a)), all, 1, "more of this claim")));
     const show = () => {
       const words = box.value.toLowerCase().split(/\s+/).filter(Boolean), chosen = chips.filter((chip) => chip.getAttribute("aria-pressed") === "true").map((chip) => chip.dataset.word);
       sections.forEach((section) => { section.hidden = !(words.every((word) => section.textContent.toLowerCase().includes(word)) && (!chosen.length || chosen.includes(section.dataset.word))); });
@@ -285,7 +292,7 @@ const site = (() => {
     box.addEventListener("input", show);
     show();
     chips.forEach((chip) => chip.addEventListener("click", () => { chip.setAttribute("aria-pressed", chip.getAttribute("aria-pressed") !== "true"); show(); }));
-    page("Claims", e("h1", {}, "Claims"), main.claims.length ? [e("p", {}, "Each row is one question of a claim; the page of the claim has every contrast."),
+    page("Claims", e("h1", {}, "Claims"), main.claims.length ? [e("p", {}, "Each row is one question. A claim shows the one on which its verdict rests; open it for the others. Its page has every contrast."),
       e("form", { class: "find", role: "search", onsubmit: (event) => event.preventDefault() }, e("label", {}, "Find a claim ", box), " ", count, e("span", { class: "chips", role: "group", "aria-label": "Verdicts" }, chips)),
       e("p", { class: "note" }, HOW), e("div", { class: "forestplot" }, forestHead(), sections)] : e("p", {}, "No claim asks these runs."));
   };
@@ -304,7 +311,7 @@ const site = (() => {
     const main = await load("site"), all = await load("runs"), place = main.claims.findIndex((one) => one.id === id);
     if (place < 0) return nothing(`claim ${id}`);
     const rows = (await load("claims")).contrasts.filter((row) => row.id === id), one = main.claims[place];
-    const questions = rows.filter((row) => row.decides === "True").sort((a, b) => Boolean(a.no_vote) - Boolean(b.no_vote)), made = questions.filter((row) => row.verdict !== "not yet run"), open = questions.filter((row) => !made.includes(row));
+    const questions = counted(rows.filter((row) => row.decides === "True")), made = questions.filter((row) => row.verdict !== "not yet run"), open = questions.filter((row) => !made.includes(row));
     const contrasts = rows.filter((row) => row.finding && row.finding !== "not yet run");
     const beside = (step, text) => { const other = main.claims[place + step]; return other ? e("a", { href: at("claim", other.id), rel: step < 0 ? "prev" : "next" }, text(`${other.id} ${other.statement}`)) : null; };
     const short = main.answers.find((row) => row.claim === id);
@@ -329,9 +336,12 @@ const site = (() => {
     const main = await load("site"), all = await load("runs"), one = await load(`sweep/${name}`);
     if (!one) return nothing(`sweep ${name}`);
     const claims = main.claims.filter((other) => other.sweeps.includes(name)), words = Object.entries(one.words);
-    page(name, crumbs(e("a", { href: at("sweeps") }, "Sweeps"), name), e("h1", {}, one.about || name), prose(one.introduction),
-      words.length ? e("details", { open: words.length < 8 }, e("summary", {}, "Fields in words"), facts(words)) : null,
-      claims.length ? e("p", {}, "Claims that it decides: ", claims.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`])) : null,
+    const arms = new Set(one.arms.flatMap((arm) => arm.runs.map(armOf)));
+    const asks = claims.length ? (await load("claims")).contrasts.filter((row) => row.decides === "True" && row.estimate && Object.keys(row.arms).length && Object.keys(row.arms).every((arm) => arms.has(arm))) : [];
+    page(name, crumbs(e("a", { href: at("sweeps") }, "Sweeps"), name), e("h1", {}, one.about || name),
+      claims.length ? e("p", {}, "Claims that it decides: ", claims.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`]), ".") : null,
+      e("details", { open: !asks.length }, e("summary", {}, "The plan, as it was declared"), prose(one.introduction), words.length ? [e("h3", {}, "Fields in words"), facts(words)] : null),
+      asks.length ? [e("h2", {}, "What claims ask of its runs"), e("div", { class: "forestplot" }, forestHead(), folded(counted(asks), all, 4, "more"))] : null,
       e("h2", {}, "Figure"), e("p", {}, `The score is ${[...new Set(one.arms.map((arm) => arm.title))].join(" or ")}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference from the baseline. It is drawn at the arm's mean: where it does not meet the grey line, 0 lies outside the interval.`),
       one.arms.some((arm) => arm.title.includes("without pronouns")) ? e("p", { class: "note" }, "Without pronouns: on the sentences that have no ", e("i", {}, "er, sie, es"), ", whose translation hides other effects (", e("a", { href: at("guide", "which-score-decides") }, "why"), ").") : null,
       claims.length ? e("p", { class: "note" }, "These intervals are simultaneous over all arms, each from the spread of its own two arms (Welch). A claim has its own interval of the same difference: it is simultaneous over the few contrasts planned for it, and may pool the spread of all arms. See ", claims.map((other, i) => [i ? ", " : claims.length > 1 ? "claims " : "claim ", link("claim", other.id, other.id)]), ".") : null,
@@ -664,8 +674,6 @@ const site = (() => {
     if (location.hash && !location.hash.startsWith("#/")) return;
     const [path, rest] = location.hash.slice(2).split("?"), [kind, name] = path.split("/").map(whole), mine = ++turnOf, here = location.hash;
     keys = {};
-    const broad = ["runs", "run", "sentences", "claim", "claims", ""].includes(kind || "");
-    document.body.classList.toggle("broad", broad);
     const head = await (Object.hasOwn(VIEWS, kind || "") ? VIEWS[kind || ""] : () => nothing("such page"))(name, Object.fromEntries(new URLSearchParams(rest)), kind);
     if (head) head.scrollIntoView();
     else if (mine > 1) scrollTo(0, 0);
