@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from study.analysis import agreement
-from study.analysis.labels import mean_sd
+from study.analysis.labels import NOTHING, mean_sd
 from study.analysis.tables import escaped, markdown
 from study.claims import schema
 from study.config.words import arm_words
@@ -190,7 +190,7 @@ class QuestionAnswer(NamedTuple):
 
 NO_BREAK = "\N{NO-BREAK SPACE}"
 """Keeps an interval on one line."""
-NUMBER = re.compile(r"{([\w-]+)}")
+NUMBER = re.compile(r"{([^}]+)}")
 """A number of `docs/numbers.yaml` in the text of a finding."""
 
 
@@ -199,12 +199,14 @@ def answerable(results: Results) -> bool:
     if not ANSWERS.is_file():
         return False
     tree = read_yaml(ANSWERS)
-    keys = [row["number"].split()[0] for row in tree["answers"]]
+    keys = [row["number"] for row in tree["answers"]]
     for entry in tree["findings"]:
         keys += NUMBER.findall(entry["text"])
-        keys += [name.split()[0] for row in entry.get("table", [])[1:] for name in row[2:]]
-    names = {"summary", *(entries()[key]["table"] for key in keys)}
-    return all((results.root / "tables" / f"{name}.csv").is_file() for name in names)
+        keys += [name for row in entry.get("table", [])[1:] for name in row[1:] if name != NOTHING]
+    tables = {"summary"}
+    for key, *arguments in map(str.split, keys):
+        tables.add(entries()[key]["table"].format(*arguments))
+    return all((results.root / "tables" / f"{name}.csv").is_file() for name in tables)
 
 
 def findings(results: Results) -> list[Finding]:
@@ -216,11 +218,13 @@ def findings(results: Results) -> list[Finding]:
     texts = []
     for entry in read_yaml(ANSWERS)["findings"]:
         near = f"{entry['title']} {entry['text']}"
-        values = {key: value(results, key, near, ANSWERS.name) for key in NUMBER.findall(entry["text"])}
-        rows = entry.get("table", [])
-        cells = [[*row[:2], *(value(results, name, near, ANSWERS.name) for name in row[2:])] for row in rows[1:]]
-        text = entry["text"].format(**values)
-        texts.append(Finding(entry["title"], text, rows[:1] + cells, entry["more"], entry.get("claims", [])))
+        number = partial(value, results, near=near, document=ANSWERS.name)
+        text = entry["text"]
+        for name in NUMBER.findall(text):
+            text = text.replace(f"{{{name}}}", number(name))
+        head, *rows = entry.get("table", [[]])
+        cells = [[row[0], *(NOTHING if name == NOTHING else number(name) for name in row[1:])] for row in rows]
+        texts.append(Finding(entry["title"], text, [head, *cells], entry["more"], entry.get("claims", [])))
     return texts
 
 
@@ -261,9 +265,9 @@ def findings_list(results: Results) -> str:
             f"{place}. **{finding.title}** {finding.text} {link}", 118, subsequent_indent="   ", break_on_hyphens=False
         )
         lines.append(text)
-        if finding.table:
-            head, *rows = finding.table
-            table = markdown(pd.DataFrame(rows, columns=head), head[1:])
+        head, *rows = finding.table
+        if rows:
+            table = markdown(pd.DataFrame(rows, columns=head), head[1:]).replace(" ± ", f"{NO_BREAK}±{NO_BREAK}")
             lines.append("\n" + textwrap.indent(table, "   ") + "\n")
     return "\n".join(lines)
 

@@ -217,6 +217,7 @@ def part_of_results(top, *sweeps):
         "agreement-*",
         "scale_rates_multi30k*",
         "decoder_only",
+        "asymptotes_1200",
     ):
         for path in (ours.root / "tables").glob(f"{name}.*"):
             shutil.copy(path, root / "tables")

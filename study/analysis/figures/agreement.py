@@ -36,7 +36,7 @@ BEYOND = " beyond"
 """End of the name of the list of arms that lie beyond a panel."""
 FARTHEST = 1e3
 """How far a corner reaches beyond the panel."""
-GAINS, OPPOSITE = ("#d9ecd9", "both gain"), ("#fcecd2", "opposite")
+GAINS, OPPOSITE = ("#e4def2", "both gain"), ("#f1f1f1", "opposite")
 """Colour and name of the corner where both effects are gains, and of those where one is a gain."""
 ARMS = {"today": "predicted arms"}
 """Pair ↦ its arms in words, if these were chosen alike."""
@@ -104,7 +104,7 @@ def draw(table: pd.DataFrame) -> Figure:
         rhos = table[(table["pair"] == name) & (table["arm"] == "") & (table["family"] == "")]
         slope = _scatter(axes, inside)
         if frame:
-            slope += f" of the {len(inside)} here"
+            slope += f" over the {len(inside)} shown"
             axes.set(xlim=frame.intervalx, ylim=frame.intervaly)
         title = [
             f"{first['data']} → {first['second_data']}, {first['seeds']} seeds",

@@ -205,7 +205,7 @@ const site = (() => {
   const claimRow = (row, kind, all, extra) => e("div", { class: "row" },
     e("div", { class: "what" }, asked(row), e("small", {}, row.contrast), runLinks(row.arms, all)),
     forest(row, kind),
-    e("div", { class: "number" }, row.estimate, e("small", {}, row.interval), row.second ? e("small", {}, row.second) : null),
+    e("div", { class: "number" }, row.estimate, e("small", {}, row.interval), row.measure.startsWith("NLL per sentence") ? null : e("small", {}, row.measure), row.second ? e("small", {}, row.second) : null),
     e("div", {}, extra));
   const counted = (rows) => rows.toSorted((a, b) => Boolean(a.no_vote) - Boolean(b.no_vote));
   const decisive = (claim, row) => claim.summary.contrast === row.contrast && claim.summary.asked === row.asked;
@@ -245,10 +245,9 @@ const site = (() => {
 
   // First page: findings, answers as cards, the picture, verdicts and doors.
   const card = (one) => e("article", { class: "card" }, e("h3", {}, one.question), e("p", { class: "says" }, one.answer),
-    effect(one.ends.map((end) => (end - one.zero) / one.margin), one.verdict),
-    e("p", {}, `${one.unit} `, e("span", { class: "whole" }, one.number)), e("p", {}, one.setting, one.zero ? `; 0 is ${one.zero}, margin ${one.margin}` : ""), e("p", {}, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
+    effect(one.ends.map((end) => (end - one.zero) / one.margin), one.verdict), e("p", {}, one.unit), e("p", { class: "whole" }, one.number, one.zero ? `; 0 is ${one.zero}` : ""), e("p", {}, one.setting), e("p", {}, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
   const finding = (one) => [e("strong", {}, one.title), ` ${one.text} `, e("a", { href: at("table", one.more.table) }, one.more.words),
-    one.table.length ? wide(one.title, bare(one.table[0], one.table.slice(1), (i) => i > 0)) : null];
+    one.table.length > 1 ? wide(one.title, bare(one.table[0], one.table.slice(1), (i) => i > 0)) : null];
   const verdictBar = (claims) => {
     const counts = {};
     claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
@@ -264,7 +263,7 @@ const site = (() => {
       e("div", { class: main.findings.length ? "front" : null },
         main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, finding(one)))) : null,
         main.hero ? e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" }) : null,
-        main.answers.length ? e("section", {}, e("h2", {}, "Eight answers"), e("div", { class: "cards" }, e("div", { class: "key" }, axis(MARGINS), "Every card has this axis. Its unit is the margin, the smallest difference of interest; grey band: ± one margin; arrow: beyond, in margins. Dot and line: a difference, its 95% interval; left of 0 is less. The score is NLL, nats per sentence; a card with another unit says where its 0 is."), main.answers.map(card))) : null,
+        main.answers.length ? e("section", {}, e("h2", {}, "Eight answers"), e("p", { class: "note full" }, "Difference of NLL (left of 0: less, better), 95% interval, from −10 to +10 margins (grey: ± one, the smallest of interest); arrow: beyond."), e("div", { class: "cards" }, main.answers.map(card))) : null,
         main.published ? null : sweepTable(main, all),
         e("section", { class: "next" }, e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null, e("ul", { class: "doors" },
           main.claims.length ? door("claims", "Check a number", "every claim with its verdict, its contrasts and their runs.") : null,
@@ -395,13 +394,14 @@ const site = (() => {
     const values = (found.scores || []).map((value, i) => [...one.kinds[found.kind][i], value]);
     const scores = (parts) => { const kept = values.filter(([, subset]) => parts || !subset), names = [...new Set(kept.map((score) => score[2]))], rows = new Map();
       kept.forEach(([split, subset, metric, n, value]) => { const key = subset ? `${split}, ${subset}` : split; rows.set(key, { n, ...rows.get(key), [metric]: told(value, all.digits[`${split}/${metric}`] ?? 2) }); });
-      return table("Scores", ["split", "n", ...names], [...rows].map(([key, row]) => [key, row.n, ...names.map((name) => row[name] ?? "")]), (i) => i > 0); };
-    const heads = found.heads || [];
+      return table("Scores", ["split", "n", ...names.map((name) => all.titles[`${kept[0][0]}/${name}`] || name)], [...rows].map(([key, row]) => [key, row.n, ...names.map((name) => row[name] ?? "")]), (i) => i > 0); };
+    const heads = found.heads || [], split = Object.keys(mine).find((key) => key.startsWith("test") && key in all.digits)?.split("/")[0];
+    const tested = ["bleu", "exact", "nll"].map((metric) => `${split}/${metric}`).filter((key) => typeof mine[key] === "number").map((key) => `${all.titles[key]} ${told(mine[key], all.digits[key])}`);
     const address = found.wandb && /^https?:\/\//.test(found.wandb.url || "") ? found.wandb.url : null, title = `${all.name(mine.arm)}, seed ${mine.seed}`;
     page(title, crumbs(...all.sweeps(mine.arm).slice(0, 1).map((name) => link("sweep", name, name)), link("arm", mine.arm, all.name(mine.arm)), `seed ${mine.seed}`), e("h1", {}, title),
-      e("p", { class: "lead" }, mine.status, found.error ? `: ${found.error}` : "."), e("p", {}, e("code", {}, id)),
-      [chart("BLEU on validation", [{ label: "BLEU", points: points(found, "valid_bleu") }], found.selection?.step), chart("Loss, nats a token", [{ label: "validation", points: points(found, "valid_loss") }, { label: "training", points: points(found, "train_loss") }], found.selection?.step)],
-      found.selection ? e("p", { class: "note" }, `The grey line marks update ${found.selection.step}, whose weights were tested.`) : null,
+      e("p", { class: "lead" }, found.error ? `${mine.status}: ${found.error}` : [mine.status, ...tested].join(" · ")), e("p", {}, e("code", {}, id)),
+      e("div", { class: "curves" }, e("div", {}, chart("BLEU on validation", [{ label: "BLEU", points: points(found, "valid_bleu") }], found.selection?.step)), e("div", {}, chart("Loss, nats a token", [{ label: "validation", points: points(found, "valid_loss") }, { label: "training", points: points(found, "train_loss") }], found.selection?.step))),
+      found.selection ? e("p", { class: "note" }, `The grey line marks update ${found.selection.step}, whose weights were tested. The training loss has dropout and label smoothing.`) : null,
       learnt ? [e("h2", {}, "Attention while it learns"), e("p", {}, "Cross-attention on one sentence at each validation: ", e("q", {}, learnt[0].text?.source || learnt[0].source.join(" ")), "."), learning(learnt)] : null,
       e("h2", {}, "Sentences"), e("p", {}, e("a", { href: at("sentences", undefined, { run: id, with: beside }) }, mine.maps ? "Attention maps and translations" : "Translations", beside ? ", beside the baseline" : ""), ".", wrong.length ? " The first that differ from their references:" : ""),
       e("ol", { class: "sentences" }, some.map(([i, line]) => e("li", { value: i + 1 }, pairs[i] ? [e("span", { class: "source" }, pairs[i][0]), e("span", { class: "reference" }, pairs[i][1])] : null, e("a", { href: item(i) }, line || "(empty)")))),
@@ -635,7 +635,7 @@ const site = (() => {
       const richest = (some) => some.reduce((best, one) => (best && best.maps >= one.maps ? best : one), null);
       const chosen = find(state.run), first = chosen || richest(known);
       if (!first) { $("which").textContent = "There is no run yet."; return; }
-      if (!chosen) state.with = richest(known.filter((one) => one.texts === first.texts && one.arm !== first.arm))?.id || "";
+      if (!chosen) state.with = await baseline(all, first);
       state.run = first.id;
       const others = known.filter((one) => one.id !== first.id && one.texts === first.texts);
       if (!others.some((one) => one.id === state.with)) state.with = "";
