@@ -22,14 +22,13 @@ from study.config.overrides import flat
 from study.errors import InputError
 from study.folders import SWEEPS
 from study.scores.metrics import is_diagnostic
-from study.store.folder import Store, divided
+from study.store.folder import Store
 from study.store.rows import arm_of
 from study.sweep.fields import text
 from study.sweep.spec import Cell, Spec, load
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 HOLES = ("missing", "started", "failed")
 """States that leave a declared run without a result. `diverged` is a result, `inapplicable` no run."""
@@ -322,15 +321,9 @@ class Runs:
         """Return the values of one score by run and subset."""
         if (split, score) not in self._scored:
             scores = self._scored[split, score] = {}
-            table = divided(self._splits[split], "metric")[score]
-            for row in table.select(["id", "subset", "value"]).to_pylist():
-                scores.setdefault(row["id"], {})[row["subset"]] = row["value"]
+            for identity, _, _, subset, value in self.store.scores_of([score], split):
+                scores.setdefault(identity, {})[subset] = value
         return self._scored[split, score]
-
-    @cached_property
-    def _splits(self) -> Mapping[str, pa.Table]:
-        """The scores of all runs by split."""
-        return divided(self.store.score_table, "split")
 
     def _run(self, spec: Spec, cell: Cell, published: bool) -> DeclaredRun:
         """Return a cell with the state of its run. Working records are checked; `study verify` checks others."""

@@ -145,7 +145,8 @@ class Store:
         Raises:
             InputError: the table cannot be read.
         """
-        return {row["id"]: row for row in self.table(RUNS, CORE).to_pylist()}
+        columns = self.table(RUNS, CORE, repeated=()).to_pydict()
+        return {row[0]: dict(zip(CORE, row, strict=True)) for row in zip(*columns.values(), strict=True)}
 
     def text(self, identity: str) -> str:
         """Return the canonical text of a record, byte for byte as the run wrote it.
@@ -287,8 +288,7 @@ class Store:
 
         if self.published:
             return self.table(SCORES, SCORE)
-        scores = [row for tree in self._trees() for row in rows.score_rows(tree)]
-        return pa.table({name: [row[name] for row in scores] for name in SCORE})
+        return pa.table({name: [row[name] for row in self._score_rows] for name in SCORE})
 
     @property
     def scores(self) -> pd.DataFrame:
@@ -296,21 +296,39 @@ class Store:
         read: pd.DataFrame = self.score_table.to_pandas()
         return read
 
-    def whole_scores(self, metrics: Iterable[str]) -> dict[str, dict[str, float]]:
-        """Return id ↦ `split/metric` ↦ value on the whole split, of the metrics that are named. Does without pandas."""
-        import pyarrow.compute as pc
+    @cached_property
+    def _score_rows(self) -> list[dict[str, Any]]:
+        """The scores of a working folder."""
+        return [row for tree in self._trees() for row in rows.score_rows(tree)]
 
-        if self.published:
-            table = self.score_table
-            named = pc.match_substring_regex(table["metric"].cast("string"), f"^({'|'.join(metrics)})$")
-            scores = table.filter(pc.and_(pc.is_null(table["subset"]), named)).to_pylist()
-        else:
-            wanted = {*metrics}
-            scores = [row for tree in self._trees() for row in rows.score_rows(tree) if row["metric"] in wanted]
-        values: dict[str, dict[str, float]] = {}
-        for row in scores:
-            if row["subset"] is None:
-                values.setdefault(row["id"], {}).setdefault(f"{row['split']}/{row['metric']}", row["value"])
+    @cached_property
+    def _score_texts(self) -> dict[str, tuple[list[str | None], Any]]:
+        """Published column of texts ↦ its different texts, and the place of each row's text among them."""
+        return {name: coded(self.score_table[name]) for name in SCORE[:-2]}
+
+    def scores_of(self, metrics: Iterable[str], split: str | None = None) -> Iterator[tuple[Any, ...]]:
+        """Return id, split, metric, subset and value of the scores of these metrics, of one split or (None) of all."""
+        import numpy as np
+
+        wanted = {*metrics}
+        if not self.published:
+            listed = (row for row in self._score_rows if row["metric"] in wanted and split in (None, row["split"]))
+            return (tuple(row[name] for name in SCORE[:-1]) for row in listed)
+        (splits, split_of), (names, name_of) = self._score_texts["split"], self._score_texts["metric"]
+        chosen = np.array([name in wanted for name in names])[name_of]
+        if split is not None:
+            chosen &= np.array([name == split for name in splits])[split_of]
+        places = np.flatnonzero(chosen)
+        values = numbers(self.score_table["value"].combine_chunks(), np.nan)[places].tolist()
+        columns = [map(texts.__getitem__, at[places].tolist()) for texts, at in self._score_texts.values()]
+        return zip(*columns, (None if value != value else value for value in values), strict=True)
+
+    def whole_scores(self, metrics: Iterable[str]) -> dict[str, dict[str, float | None]]:
+        """Return id ↦ `split/metric` ↦ value on the whole split, of the metrics that are named."""
+        values: dict[str, dict[str, float | None]] = {}
+        for identity, split, metric, subset, value in self.scores_of(metrics):
+            if subset is None:
+                values.setdefault(identity, {}).setdefault(f"{split}/{metric}", value)
         return values
 
     def score_rows(self, identity: str) -> list[dict[str, Any]]:
@@ -439,18 +457,37 @@ def part_name(number: int) -> str:
 
 
 def rows_with(table: pa.Table, column: str, text: str) -> pa.Table:
-    """Return the rows that have a text in a column.
+    """Return the rows that have a text in a column, a slice for each sequence of such rows.
 
-    Arrow's own filter converts the text, and to convert any value Arrow imports pandas, which takes longer.
+    Arrow's own filter imports pyarrow.compute, and pandas to convert the text. Both take longer than this.
     """
     import numpy as np
     import pyarrow as pa
 
-    texts = table[column].combine_chunks().dictionary_encode()
-    names = texts.dictionary.to_pylist()
-    code = names.index(text) if text in names else -1
-    places = np.flatnonzero(np.from_dlpack(texts.indices) == code)
-    return table.take(pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))
+    texts, places = coded(table[column])
+    fits = np.flatnonzero(np.array([known == text for known in texts])[places])
+    slices = [table.slice(at[0], len(at)) for at in np.split(fits, np.flatnonzero(np.diff(fits) > 1) + 1) if len(at)]
+    return pa.concat_tables(slices or [table.slice(0, 0)])
+
+
+def coded(column: pa.ChunkedArray) -> tuple[list[Any], Any]:
+    """Return the different texts of a column, then None, and for each row the place of its text among them."""
+    array = column.combine_chunks()
+    if not hasattr(array, "dictionary"):
+        array = array.dictionary_encode()
+    return [*array.dictionary.to_pylist(), None], numbers(array.indices, -1)
+
+
+def numbers(array: pa.Array, null: float) -> Any:
+    """Return numbers of pyarrow as those of numpy, and another number for null. Arrow itself would import pandas."""
+    import numpy as np
+
+    valid, content = array.buffers()
+    values = np.frombuffer(content or b"", array.type.to_pandas_dtype())[array.offset :][: len(array)]
+    if valid is None:
+        return values
+    bits = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[array.offset :][: len(array)]
+    return np.where(bits, values, values.dtype.type(null))
 
 
 def divided(table: pa.Table, column: str) -> defaultdict[str, pa.Table]:
