@@ -82,6 +82,11 @@ class ArmRuns:
         assert experiment is not None
         return experiment
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Its corpus and family."""
+        return self.experiment.data.name, self.experiment.model.family
+
     @cached_property
     def fields(self) -> dict[str, Any]:
         """Every field of the experiment by its dotted name, without the seed; a value of the sweep as the sweep has it.
@@ -99,6 +104,11 @@ class ArmRuns:
         fields |= self.runs[0].cell.overrides
         fields.pop("seed", None)
         return fields
+
+    @cached_property
+    def trained(self) -> str:
+        """What decides the training of its runs (`study.config.trained`)."""
+        return trained(self.experiment)
 
     def has(self, chosen: Overrides) -> bool:
         """Return True if the arm has these values. True is no 1."""
@@ -213,11 +223,11 @@ class Runs:
         arms: dict[str, list[ArmRuns]] = {}
         protocols: set[frozenset[int]] = set()
         for name in sweeps:
-            listed = matching(self.arms(self.spec(name, beside)), {"data.name": corpus, "model.family": family})
+            listed = [arm for arm in self.arms(self.spec(name, beside)) if arm.pair == (corpus, family)]
             for arm in listed:
-                arms.setdefault(trained(arm.experiment), []).append(arm)
+                arms.setdefault(arm.trained, []).append(arm)
             if listed:
-                protocols.add(frozenset(arm.fields["protocol"] for arm in listed))
+                protocols.add(frozenset(arm.experiment.protocol for arm in listed))
         if len(protocols) > 1:
             raise InputError("with_sweeps: expected sweeps of one protocol, got several. Ask of each on its own.")
         return tuple(chain.from_iterable(map(self._joined, arms.values())))
