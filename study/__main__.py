@@ -36,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Each exception becomes one line. If standard output cannot be written, the verb ends, and quietly if its reader has
     gone, as that of `| head`.
     """
-    collect_seldom()
+    collect_seldom(200_000)
     for standard in range(3):  # a closed one would be given to a pipe of the engine, and then to a log
         try:
             os.fstat(standard)
