@@ -140,13 +140,17 @@ class Store:
 
     @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:
-        """Id ↦ corpus, status, sha256 and tested update of every published run. Reads few columns, without pandas.
+        """Id ↦ corpus, status, sha256, tested update and part of every published run; of the records, few columns.
 
         Raises:
             InputError: the table cannot be read.
         """
-        columns = self.table(RUNS, CORE, repeated=()).to_pydict()
-        return {row[0]: dict(zip(CORE, row, strict=True)) for row in zip(*columns.values(), strict=True)}
+        facts = {}
+        for path in self.parts(RUNS) or [self.folder / RUNS / part_name(1)]:
+            columns = self.table(RUNS, CORE, repeated=(), part=path).to_pydict()
+            for row in zip(*columns.values(), strict=True):
+                facts[row[0]] = dict(zip(CORE, row, strict=True)) | {"part": path}
+        return facts
 
     def text(self, identity: str) -> str:
         """Return the canonical text of a record, byte for byte as the run wrote it.
@@ -159,7 +163,7 @@ class Store:
         if identity not in self.facts:
             raise InputError(f"{self.where(identity)}: no such record. `study ls runs` lists all.")
         if identity not in self._texts:
-            table = self.table(RUNS, ("id", "record"), identity)
+            table = self.table(RUNS, ("id", "record"), identity, part=self.facts[identity]["part"])
             self._texts |= zip(table["id"].to_pylist(), table["record"], strict=True)
         text: str = self._texts[identity].as_py()
         return text
@@ -372,6 +376,7 @@ class Store:
         columns: Sequence[str] | None = None,
         first: str | None = None,
         repeated: Sequence[str] = REPEATED,
+        part: Path | None = None,
     ) -> pa.Table:
         """Read columns (default: all) of a published table as pyarrow has them.
 
@@ -380,6 +385,7 @@ class Store:
             columns: its columns.
             first: read no more than the parts in whose first column this text is: a split, or an id of the runs.
             repeated: columns whose values are kept once.
+            part: one file of the table (default: all).
 
         Raises:
             InputError: the table cannot be read.
@@ -387,7 +393,7 @@ class Store:
         import pyarrow as pa
 
         pa.set_memory_pool(pa.system_memory_pool())  # gives back what a read has taken: half of the memory of a command
-        paths = self.parts(name) or [self.folder / name / part_name(1)]
+        paths = [part] if part else self.parts(name) or [self.folder / name / part_name(1)]
         parts = [files.read_parquet(path, columns, first, self.folder, repeated) for path in paths]
         return parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
 
@@ -441,13 +447,14 @@ class Store:
         return [lines[column].to_pylist() for column in columns]
 
     def _part(self, name: str, identity: str, split: str | None = None, columns: tuple[str, ...] = ()) -> pa.Table:
-        """Return a run's rows of a table. The table is kept, and divided if a second run is asked for."""
+        """Return a run's rows of a table. If a second run is asked for, the table of all runs is kept and divided."""
         key = (name, split or "", *columns)
+        chosen = ["id", *columns] if columns else None
         if key not in self._tables:
-            self._tables[key] = self.table(name, ["id", *columns] if columns else None, split)
+            self._tables[key] = self.table(name, chosen, split or identity)
             return rows_with(self._tables[key], "id", identity)
         if not isinstance(self._tables[key], dict):
-            self._tables[key] = divided(self._tables[key], "id")
+            self._tables[key] = divided(self._tables[key] if split else self.table(name, chosen), "id")
         return self._tables[key][identity]
 
 
