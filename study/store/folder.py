@@ -140,7 +140,7 @@ class Store:
 
     @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:
-        """Id ↦ corpus, status, sha256, tested update and part of every published run; of the records, few columns.
+        """Id ↦ corpus, status, sha256, tested update and part of every published run. Reads few columns.
 
         Raises:
             InputError: the table cannot be read.
