@@ -143,9 +143,8 @@ def check(dotted: str, value: Any) -> None:
     Raises:
         InputError: names the field, and says what was expected.
     """
-    names = [name for name in declared() if name != "out"]  # the folder of runs is --runs of the command
-    if dotted not in names:
-        near = difflib.get_close_matches(dotted, names, n=1)
+    if dotted not in declared() or dotted == "out":  # the folder of runs is --runs of the command
+        near = difflib.get_close_matches(dotted, [name for name in declared() if name != "out"], n=1)
         raise InputError(f"{dotted}: no such field. {f'Did you mean {near[0]}?' if near else LISTS_ALL}")
     try:
         _adapter(dotted).validate_python(value, strict=True)
