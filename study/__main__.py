@@ -28,6 +28,8 @@ EXTRAS = {
     "ray": "ray",
 }
 """Module ↦ the extra that installs it."""
+READERS = ("ls", "show", "claims")
+"""Verbs that print what records say and multiply no matrices."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -36,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     Each exception becomes one line. If standard output cannot be written, the verb ends, and quietly if its reader has
     gone, as that of `| head`.
     """
-    collect_seldom()
+    collect_seldom(200_000)
     for standard in range(3):  # a closed one would be given to a pipe of the engine, and then to a log
         try:
             os.fstat(standard)
@@ -81,6 +83,8 @@ def _dispatch(arguments: list[str]) -> int:
     for argument in rest:
         if "\0" in argument or not is_text(argument):
             raise InputError(f"{argument[:40]!r}: expected UTF-8 text without NUL, got other bytes. Type it as UTF-8.")
+    if verb in READERS:  # the threads of OpenBLAS wait in a loop while numpy and scipy are imported
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     from study import processes
     from study.config import plugins  # not for --help and --version: it builds every section of the configuration
 

@@ -32,13 +32,13 @@ LARGEST = 2**28
 """Bytes of a file that is read, where nothing smaller is said."""
 
 
-def collect_seldom() -> None:
-    """Let 50,000 new objects pass between two collections of cyclic garbage, in a process of this program alone.
+def collect_seldom(objects: int = 50_000) -> None:
+    """Let so many new objects pass between two collections of cyclic garbage, in a process of this program alone.
 
     At Python's 700 the collector walks through libraries and corpora again and again while they are read. That takes a
-    fifth of a start, and half of the time of reading data.
+    fifth of a start, and half of the time of reading data. A verb that prints one answer ends before 200,000.
     """
-    gc.set_threshold(50_000)
+    gc.set_threshold(objects)
 
 
 def is_text(text: str) -> bool:
@@ -219,7 +219,7 @@ def read_parquet(
     Args:
         path: the file.
         columns: names (default: all).
-        first: read no more than the parts of the file in whose first column this text is.
+        first: read no more than the parts of the file in whose first column, a dictionary then, this text is.
         below: as for `read`.
         repeated: columns to be read as dictionaries, as far as they are there.
 
@@ -237,7 +237,7 @@ def read_parquet(
             names = metadata.schema.to_arrow_schema().names
             if not {*(columns or ())} <= {*names}:
                 raise ValueError(f"columns {', '.join(names)}")
-            dictionaries = [name for name in repeated if name in names]
+            dictionaries = [name for name in names if name in repeated or (first is not None and name == names[0])]
             opened = parquet.ParquetFile(
                 content, metadata=metadata, read_dictionary=dictionaries, page_checksum_verification=True
             )
@@ -256,8 +256,9 @@ def read_parquet(
 
 
 def _texts(table: pa.Table) -> set[Any]:
-    """Return the different values of the first column of a table."""
-    return {value for part in table.column(0).chunks for value in part.dictionary_encode().dictionary.to_pylist()}
+    """Return the different texts of the first column of a table; none if it is not read as a dictionary."""
+    parts = [part.dictionary for part in table.column(0).chunks if hasattr(part, "dictionary")]
+    return {text for part in parts for text in part.to_pylist()}
 
 
 def leftovers(folder: Path) -> list[Path]:

@@ -36,7 +36,8 @@ class Frozen(BaseModel):
         """Read the text of a flag as a number where a field takes few whole numbers. Pydantic reads the others."""
         if not isinstance(given, dict):
             return given
-        choices = {name: get_args(cls.model_fields[name].annotation) for name in given if name in cls.model_fields}
+        texts = [name for name, value in given.items() if isinstance(value, str) and name in cls.model_fields]
+        choices = {name: get_args(cls.model_fields[name].annotation) for name in texts}
         numbers = {
             name: choice
             for name, values in choices.items()

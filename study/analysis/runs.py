@@ -22,14 +22,13 @@ from study.config.overrides import flat
 from study.errors import InputError
 from study.folders import SWEEPS
 from study.scores.metrics import is_diagnostic
-from study.store.folder import Store, divided
+from study.store.folder import Store
 from study.store.rows import arm_of
 from study.sweep.fields import text
 from study.sweep.spec import Cell, Spec, load
 
 if TYPE_CHECKING:
     import pandas as pd
-    import pyarrow as pa
 
 HOLES = ("missing", "started", "failed")
 """States that leave a declared run without a result. `diverged` is a result, `inapplicable` no run."""
@@ -83,6 +82,11 @@ class ArmRuns:
         assert experiment is not None
         return experiment
 
+    @property
+    def pair(self) -> tuple[str, str]:
+        """Its corpus and family."""
+        return self.experiment.data.name, self.experiment.model.family
+
     @cached_property
     def fields(self) -> dict[str, Any]:
         """Every field of the experiment by its dotted name, without the seed; a value of the sweep as the sweep has it.
@@ -100,6 +104,11 @@ class ArmRuns:
         fields |= self.runs[0].cell.overrides
         fields.pop("seed", None)
         return fields
+
+    @cached_property
+    def trained(self) -> str:
+        """What decides the training of its runs (`study.config.trained`)."""
+        return trained(self.experiment)
 
     def has(self, chosen: Overrides) -> bool:
         """Return True if the arm has these values. True is no 1."""
@@ -214,11 +223,11 @@ class Runs:
         arms: dict[str, list[ArmRuns]] = {}
         protocols: set[frozenset[int]] = set()
         for name in sweeps:
-            listed = matching(self.arms(self.spec(name, beside)), {"data.name": corpus, "model.family": family})
+            listed = [arm for arm in self.arms(self.spec(name, beside)) if arm.pair == (corpus, family)]
             for arm in listed:
-                arms.setdefault(trained(arm.experiment), []).append(arm)
+                arms.setdefault(arm.trained, []).append(arm)
             if listed:
-                protocols.add(frozenset(arm.fields["protocol"] for arm in listed))
+                protocols.add(frozenset(arm.experiment.protocol for arm in listed))
         if len(protocols) > 1:
             raise InputError("with_sweeps: expected sweeps of one protocol, got several. Ask of each on its own.")
         return tuple(chain.from_iterable(map(self._joined, arms.values())))
@@ -322,15 +331,9 @@ class Runs:
         """Return the values of one score by run and subset."""
         if (split, score) not in self._scored:
             scores = self._scored[split, score] = {}
-            table = divided(self._splits[split], "metric")[score]
-            for row in table.select(["id", "subset", "value"]).to_pylist():
-                scores.setdefault(row["id"], {})[row["subset"]] = row["value"]
+            for identity, _, _, subset, value in self.store.scores_of([score], split):
+                scores.setdefault(identity, {})[subset] = value
         return self._scored[split, score]
-
-    @cached_property
-    def _splits(self) -> Mapping[str, pa.Table]:
-        """The scores of all runs by split."""
-        return divided(self.store.score_table, "split")
 
     def _run(self, spec: Spec, cell: Cell, published: bool) -> DeclaredRun:
         """Return a cell with the state of its run. Working records are checked; `study verify` checks others."""

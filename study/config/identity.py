@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo
 
 from study.config.experiment import Experiment
 
@@ -29,14 +29,19 @@ def config_hash(experiment: Experiment) -> str:
 
 
 def experiment_id(experiment: Experiment) -> str:
-    """`<data>-<family>-<score>-<8 hex of the hash>-s<seed>`, a name for folders, records and W&B.
+    """`<data>-<family>-<score>-<8 hex of the hash>-s<seed>`, a name for folders, records and W&B."""
+    return f"{arm_id(experiment)}-s{experiment.seed}"
+
+
+def arm_id(experiment: Experiment) -> str:
+    """Return the identity without the seed.
 
     The score is that of the site at which target tokens see the source, or the name of the class that computes it.
     """
     site = experiment.model.attention.aligning
     score = (site.site if site.whole else site.score).partition("@")[0].lower()
     words = (experiment.data.name, experiment.model.family, score)
-    return f"{'-'.join(words)}-{config_hash(experiment)[:8]}-s{experiment.seed}"
+    return f"{'-'.join(words)}-{config_hash(experiment)[:8]}"
 
 
 def scientific(experiment: Experiment) -> dict[str, Any]:
@@ -68,16 +73,21 @@ def recorded(experiment: Experiment) -> dict[str, Any]:
 
 
 def _collect(section: BaseModel, prefix: str, kept: dict[str, Any]) -> None:
-    for name, field in type(section).model_fields.items():
+    for name, introduced in _introduced(type(section)).items():
         value, dotted = getattr(section, name), prefix + name
         if dotted in NOT_SCIENTIFIC:
             continue
         if isinstance(value, BaseModel):
             _collect(value, f"{dotted}.", kept)
-        elif dotted in ALWAYS or (value is not None and value != _introduced(field)):
+        elif dotted in ALWAYS or (value is not None and value != introduced):
             kept[dotted] = value
 
 
-def _introduced(field: FieldInfo) -> Any:
-    extra = field.json_schema_extra
-    return extra["introduced"] if isinstance(extra, dict) and "introduced" in extra else field.default
+@cache
+def _introduced(kind: type[BaseModel]) -> dict[str, Any]:
+    """Return the defaults with which the fields of a section were introduced."""
+    defaults: dict[str, Any] = {}
+    for name, field in kind.model_fields.items():
+        extra = field.json_schema_extra
+        defaults[name] = extra.get("introduced", field.default) if isinstance(extra, dict) else field.default
+    return defaults

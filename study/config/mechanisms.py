@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, TypeVar, get_args, get_origin
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
@@ -528,7 +529,7 @@ class Choice:
     def __init__(self, axis: str, family: str = "") -> None:
         self.axis, self.family = axis, family
 
-    @property
+    @cached_property
     def names(self) -> tuple[str, ...]:
         """The values."""
         return AXES[self.axis].those(lambda row: self.family in ("", *getattr(row, "families", (self.family,))))

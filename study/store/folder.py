@@ -140,12 +140,17 @@ class Store:
 
     @cached_property
     def facts(self) -> dict[str, dict[str, Any]]:
-        """Id ↦ corpus, status, sha256 and tested update of every published run. Reads few columns, without pandas.
+        """Id ↦ corpus, status, sha256, tested update and part of every published run. Reads few columns.
 
         Raises:
             InputError: the table cannot be read.
         """
-        return {row["id"]: row for row in self.table(RUNS, CORE).to_pylist()}
+        facts = {}
+        for path in self.parts(RUNS) or [self.folder / RUNS / part_name(1)]:
+            columns = self.table(RUNS, CORE, repeated=(), part=path).to_pydict()
+            for row in zip(*columns.values(), strict=True):
+                facts[row[0]] = dict(zip(CORE, row, strict=True)) | {"part": path}
+        return facts
 
     def text(self, identity: str) -> str:
         """Return the canonical text of a record, byte for byte as the run wrote it.
@@ -158,7 +163,7 @@ class Store:
         if identity not in self.facts:
             raise InputError(f"{self.where(identity)}: no such record. `study ls runs` lists all.")
         if identity not in self._texts:
-            table = self.table(RUNS, ("id", "record"), identity)
+            table = self.table(RUNS, ("id", "record"), identity, part=self.facts[identity]["part"])
             self._texts |= zip(table["id"].to_pylist(), table["record"], strict=True)
         text: str = self._texts[identity].as_py()
         return text
@@ -287,8 +292,7 @@ class Store:
 
         if self.published:
             return self.table(SCORES, SCORE)
-        scores = [row for tree in self._trees() for row in rows.score_rows(tree)]
-        return pa.table({name: [row[name] for row in scores] for name in SCORE})
+        return pa.table({name: [row[name] for row in self._score_rows] for name in SCORE})
 
     @property
     def scores(self) -> pd.DataFrame:
@@ -296,21 +300,39 @@ class Store:
         read: pd.DataFrame = self.score_table.to_pandas()
         return read
 
-    def whole_scores(self, metrics: Iterable[str]) -> dict[str, dict[str, float]]:
-        """Return id ↦ `split/metric` ↦ value on the whole split, of the metrics that are named. Does without pandas."""
-        import pyarrow.compute as pc
+    @cached_property
+    def _score_rows(self) -> list[dict[str, Any]]:
+        """The scores of a working folder."""
+        return [row for tree in self._trees() for row in rows.score_rows(tree)]
 
-        if self.published:
-            table = self.score_table
-            named = pc.match_substring_regex(table["metric"].cast("string"), f"^({'|'.join(metrics)})$")
-            scores = table.filter(pc.and_(pc.is_null(table["subset"]), named)).to_pylist()
-        else:
-            wanted = {*metrics}
-            scores = [row for tree in self._trees() for row in rows.score_rows(tree) if row["metric"] in wanted]
-        values: dict[str, dict[str, float]] = {}
-        for row in scores:
-            if row["subset"] is None:
-                values.setdefault(row["id"], {}).setdefault(f"{row['split']}/{row['metric']}", row["value"])
+    @cached_property
+    def _score_texts(self) -> dict[str, tuple[list[str | None], Any]]:
+        """Published column of texts ↦ its different texts, and the place of each row's text among them."""
+        return {name: coded(self.score_table[name]) for name in SCORE[:-2]}
+
+    def scores_of(self, metrics: Iterable[str], split: str | None = None) -> Iterator[tuple[Any, ...]]:
+        """Return id, split, metric, subset and value of the scores of these metrics, of one split or (None) of all."""
+        import numpy as np
+
+        wanted = {*metrics}
+        if not self.published:
+            listed = (row for row in self._score_rows if row["metric"] in wanted and split in (None, row["split"]))
+            return (tuple(row[name] for name in SCORE[:-1]) for row in listed)
+        (splits, split_of), (names, name_of) = self._score_texts["split"], self._score_texts["metric"]
+        chosen = np.array([name in wanted for name in names])[name_of]
+        if split is not None:
+            chosen &= np.array([name == split for name in splits])[split_of]
+        places = np.flatnonzero(chosen)
+        values = numbers(self.score_table["value"].combine_chunks(), np.nan)[places].tolist()
+        columns = [map(texts.__getitem__, at[places].tolist()) for texts, at in self._score_texts.values()]
+        return zip(*columns, (None if value != value else value for value in values), strict=True)
+
+    def whole_scores(self, metrics: Iterable[str]) -> dict[str, dict[str, float | None]]:
+        """Return id ↦ `split/metric` ↦ value on the whole split, of the metrics that are named."""
+        values: dict[str, dict[str, float | None]] = {}
+        for identity, split, metric, subset, value in self.scores_of(metrics):
+            if subset is None:
+                values.setdefault(identity, {}).setdefault(f"{split}/{metric}", value)
         return values
 
     def score_rows(self, identity: str) -> list[dict[str, Any]]:
@@ -354,6 +376,7 @@ class Store:
         columns: Sequence[str] | None = None,
         first: str | None = None,
         repeated: Sequence[str] = REPEATED,
+        part: Path | None = None,
     ) -> pa.Table:
         """Read columns (default: all) of a published table as pyarrow has them.
 
@@ -362,6 +385,7 @@ class Store:
             columns: its columns.
             first: read no more than the parts in whose first column this text is: a split, or an id of the runs.
             repeated: columns whose values are kept once.
+            part: one file of the table (default: all).
 
         Raises:
             InputError: the table cannot be read.
@@ -369,7 +393,7 @@ class Store:
         import pyarrow as pa
 
         pa.set_memory_pool(pa.system_memory_pool())  # gives back what a read has taken: half of the memory of a command
-        paths = self.parts(name) or [self.folder / name / part_name(1)]
+        paths = [part] if part else self.parts(name) or [self.folder / name / part_name(1)]
         parts = [files.read_parquet(path, columns, first, self.folder, repeated) for path in paths]
         return parts[0] if len(parts) == 1 else pa.concat_tables(parts).unify_dictionaries()
 
@@ -423,13 +447,14 @@ class Store:
         return [lines[column].to_pylist() for column in columns]
 
     def _part(self, name: str, identity: str, split: str | None = None, columns: tuple[str, ...] = ()) -> pa.Table:
-        """Return a run's rows of a table. The table is kept, and divided if a second run is asked for."""
+        """Return a run's rows of a table. If a second run is asked for, the table of all runs is kept and divided."""
         key = (name, split or "", *columns)
+        chosen = ["id", *columns] if columns else None
         if key not in self._tables:
-            self._tables[key] = self.table(name, ["id", *columns] if columns else None, split)
+            self._tables[key] = self.table(name, chosen, split or identity)
             return rows_with(self._tables[key], "id", identity)
         if not isinstance(self._tables[key], dict):
-            self._tables[key] = divided(self._tables[key], "id")
+            self._tables[key] = divided(self._tables[key] if split else self.table(name, chosen), "id")
         return self._tables[key][identity]
 
 
@@ -439,18 +464,37 @@ def part_name(number: int) -> str:
 
 
 def rows_with(table: pa.Table, column: str, text: str) -> pa.Table:
-    """Return the rows that have a text in a column.
+    """Return the rows that have a text in a column, a slice for each sequence of such rows.
 
-    Arrow's own filter converts the text, and to convert any value Arrow imports pandas, which takes longer.
+    Arrow's own filter imports pyarrow.compute, and pandas to convert the text. Both take longer than this.
     """
     import numpy as np
     import pyarrow as pa
 
-    texts = table[column].combine_chunks().dictionary_encode()
-    names = texts.dictionary.to_pylist()
-    code = names.index(text) if text in names else -1
-    places = np.flatnonzero(np.from_dlpack(texts.indices) == code)
-    return table.take(pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))
+    texts, places = coded(table[column])
+    fits = np.flatnonzero(np.array([known == text for known in texts])[places])
+    slices = [table.slice(at[0], len(at)) for at in np.split(fits, np.flatnonzero(np.diff(fits) > 1) + 1) if len(at)]
+    return pa.concat_tables(slices or [table.slice(0, 0)])
+
+
+def coded(column: pa.ChunkedArray) -> tuple[list[Any], Any]:
+    """Return the different texts of a column, then None, and for each row the place of its text among them."""
+    array = column.combine_chunks()
+    if not hasattr(array, "dictionary"):
+        array = array.dictionary_encode()
+    return [*array.dictionary.to_pylist(), None], numbers(array.indices, -1)
+
+
+def numbers(array: pa.Array, null: float) -> Any:
+    """Return numbers of pyarrow as those of numpy, and another number for null. Arrow itself would import pandas."""
+    import numpy as np
+
+    valid, content = array.buffers()
+    values = np.frombuffer(content or b"", array.type.to_pandas_dtype())[array.offset :][: len(array)]
+    if valid is None:
+        return values
+    bits = np.unpackbits(np.frombuffer(valid, np.uint8), bitorder="little")[array.offset :][: len(array)]
+    return np.where(bits, values, values.dtype.type(null))
 
 
 def divided(table: pa.Table, column: str) -> defaultdict[str, pa.Table]:

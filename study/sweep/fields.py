@@ -27,6 +27,7 @@ ARM, SEED = "arm", "seed"
 ALIASES = {"lr": "training.learning_rate", "corpus": "data.name"}
 """Short names of fields in `arm` texts, beside the endings of full names."""
 EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
+QUOTES = re.compile(r"[\"'\\]")
 FORM = "Write overrides such as `score=dot heads=4`."
 
 
@@ -48,7 +49,7 @@ def _settings(arm: str) -> dict[str, Any]:
     """Return the overrides of an `arm` text. Names may be short (`full_name`)."""
     overrides: dict[str, Any] = {}
     try:
-        for short, word in (setting.split("=", 1) for setting in shlex.split(arm)):
+        for short, word in (setting.split("=", 1) for setting in _words(arm)):
             name = full_name(short)
             if name in overrides:
                 raise InputError(f"expected every field once, got {name} twice. Remove one.")
@@ -58,6 +59,11 @@ def _settings(arm: str) -> dict[str, Any]:
     except InputError as problem:
         raise InputError(f"arm: {problem}") from None
     return overrides
+
+
+def _words(arm: str) -> list[str]:
+    """Return the words of an `arm` text as a shell splits it. shlex, a loop in Python, is for texts with quotes."""
+    return shlex.split(arm) if QUOTES.search(arm) else re.findall(r"[^ \t\r\n]+", arm)
 
 
 @lru_cache(4096)
@@ -72,7 +78,7 @@ def _value(name: str, word: str) -> Any:
 def written_out(arm: str) -> str:
     """Return an `arm` text with full names and YAML's exponents: `lr=1e-3` ↦ `training.learning_rate=1.0e-3`."""
     settings = []
-    for setting in shlex.split(arm):
+    for setting in _words(arm):
         name, value = setting.split("=", 1)
         value = re.sub(r"^([-+]?\d+)[eE](?=[-+]?\d+$)", r"\1.0e", value)
         settings.append(f"{full_name(name)}={value}")
@@ -137,9 +143,8 @@ def check(dotted: str, value: Any) -> None:
     Raises:
         InputError: names the field, and says what was expected.
     """
-    names = [name for name in declared() if name != "out"]  # the folder of runs is --runs of the command
-    if dotted not in names:
-        near = difflib.get_close_matches(dotted, names, n=1)
+    if dotted not in declared() or dotted == "out":  # the folder of runs is --runs of the command
+        near = difflib.get_close_matches(dotted, [name for name in declared() if name != "out"], n=1)
         raise InputError(f"{dotted}: no such field. {f'Did you mean {near[0]}?' if near else LISTS_ALL}")
     try:
         _adapter(dotted).validate_python(value, strict=True)

@@ -23,6 +23,7 @@ DEEPEST, WORD, UNFOLDED = 50, 1000, 2**26
 MOST = 100_000
 """Runs of a sweep."""
 LOG = "log_uniform_values"
+TEXT = "tag:yaml.org,2002:str"
 TAGS = re.compile(r"^# tags:(.*)$", re.MULTILINE)
 BLIND = re.compile(r"^# blind\s*$", re.MULTILINE)
 METRIC = re.compile(r"^# metric:[ \t]*(\S*)[ \t]*(.*?)\s*$", re.MULTILINE)
@@ -191,7 +192,11 @@ def _check_size(text: str) -> None:
     """
     opened, aliases = list[str | None](), 0
     for event in yaml.parse(text, Loader):
-        if isinstance(event, yaml.CollectionStartEvent):
+        if isinstance(event, yaml.ScalarEvent):  # first: most events are
+            word = len(event.value) > WORD and (event.tag or (not event.style and " " not in event.value))
+            if word:  # a number takes hours
+                raise ValueError(f"expected a word of at most {WORD} characters, or quotes, got {event.value[:20]!r}")
+        elif isinstance(event, yaml.CollectionStartEvent):
             opened.append(event.anchor)
         elif isinstance(event, yaml.CollectionEndEvent):
             opened.pop()
@@ -199,10 +204,6 @@ def _check_size(text: str) -> None:
             aliases += 1
             if any(opened):
                 raise ValueError(f"alias *{event.anchor}: expected outside of nodes that have an anchor")
-        elif isinstance(event, yaml.ScalarEvent):
-            word = event.tag or (not event.style and " " not in event.value)
-            if word and len(event.value) > WORD:  # a number takes hours
-                raise ValueError(f"expected a word of at most {WORD} characters, or quotes, got {event.value[:20]!r}")
         if len(opened) > DEEPEST or aliases * len(text) > UNFOLDED:
             raise ValueError(f"expected at most {DEEPEST} levels, and fewer aliases in a text of {len(text):,} letters")
 
@@ -212,7 +213,10 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         seen: set[str] = set()
-        for key in (self.construct_object(key, deep=True) for key, _ in node.value if not key.tag.endswith(":merge")):
+        for name, _ in node.value:
+            if name.tag.endswith(":merge"):
+                continue
+            key = name.value if name.tag == TEXT else self.construct_object(name, deep=True)
             if not isinstance(key, str):
                 raise ValueError(f"the key {key!r} is no text; a field's name is expected, in quotes if need be")
             if key in seen:

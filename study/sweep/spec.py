@@ -28,7 +28,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from study.config import Experiment, experiment_from, experiment_id
+from study.config import Experiment, experiment_from
+from study.config.identity import arm_id
 from study.config.overrides import FAMILY, PRESET, family_of
 from study.errors import InputError
 from study.scores import metrics
@@ -209,22 +210,24 @@ def cells_of(points: Sequence[Overrides]) -> tuple[Cell, ...]:
     if any(PRESET in overrides for overrides in declared):
         declared = [{FAMILY: family_of(overrides), **overrides} for overrides in declared]
     cells: list[Cell] = []
-    arms: dict[str, Experiment | str] = {}
+    arms: dict[str, tuple[Experiment, str] | str] = {}
     for point, overrides, labels in zip(points, declared, _labels(declared), strict=True):
         arm = {name: value for name, value in overrides.items() if name != SEED}
         key = repr(arm)
         if key not in arms:
             try:
-                arms[key] = experiment_from(arm)
+                experiment = experiment_from(arm)
+                arms[key] = experiment, arm_id(experiment)
             except InputError as reason:
                 arms[key] = str(reason)
-        experiment = arms[key]
-        if isinstance(experiment, str):
-            cells.append(Cell(point, overrides, None, experiment, "", *labels))
+        known = arms[key]
+        if isinstance(known, str):
+            cells.append(Cell(point, overrides, None, known, "", *labels))
             continue
+        experiment, identity = known
         if SEED in overrides:
             experiment = experiment.model_copy(update={SEED: overrides[SEED]})  # every seed has been checked
-        cells.append(Run(point, overrides, experiment, "", experiment_id(experiment), *labels))
+        cells.append(Run(point, overrides, experiment, "", f"{identity}-s{experiment.seed}", *labels))
     _check_once(cells)
     return tuple(cells)
 

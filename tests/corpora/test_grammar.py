@@ -7,11 +7,11 @@ import pytest
 
 from study.config import Grammar
 from study.corpora import Pair, cache, load, words
-from study.corpora.grammar import generate, generator, without_pronouns
+from study.corpora.grammar import generate, generator
 from study.corpora.grammar.alignment import assemble
 from study.corpora.grammar.draw import digest
 from study.corpora.grammar.lexicon import Adverb, Conjunction, Word, lexicon
-from study.corpora.grammar.morphology import adjective, determiner, noun
+from study.corpora.grammar.morphology import adjective, determiner, noun, without_pronouns
 from study.corpora.grammar.syntax import sentence
 from study.corpora.grammar.tree import Clause, Frame, Phrase
 

@@ -12,7 +12,7 @@ from tiny_sweep import GRAPH
 
 from study.config import experiment_from, experiment_id
 from study.corpora import load
-from study.corpora.grammar import without_pronouns
+from study.corpora.grammar.morphology import without_pronouns
 from study.errors import InputError
 from study.scores import scoring
 from study.store.folder import Store

@@ -4,6 +4,5 @@ Raise the version (`Grammar.version`) whenever the same section would give other
 """
 
 from study.corpora.grammar.generator import Grammar, generate
-from study.corpora.grammar.morphology import without_pronouns
 
-__all__ = ["Grammar", "generate", "without_pronouns"]
+__all__ = ["Grammar", "generate"]

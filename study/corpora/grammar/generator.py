@@ -11,21 +11,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
 from study.corpora.cache import cached
 from study.corpora.corpus import SUBWORDS, VERSION, Contrast, Corpus, Pair, Section, checksum
-from study.corpora.grammar.alignment import assemble
-from study.corpora.grammar.content import fill
 from study.corpora.grammar.draw import Draw, digest
-from study.corpora.grammar.lexicon import Noun, lexicon
-from study.corpora.grammar.morphology import without_pronouns
-from study.corpora.grammar.plan import Plan, Wish, plan
-from study.corpora.grammar.syntax import sentence
-from study.corpora.grammar.tree import Phrase
 from study.schema import Pairs, Seed, Size
+
+if TYPE_CHECKING:  # every verb reads the section, and few generate sentences
+    from study.corpora.grammar.lexicon import Noun
+    from study.corpora.grammar.plan import Plan, Wish
+    from study.corpora.grammar.tree import Phrase
 
 Pool = Literal["train", "valid", "test", "pronoun"]
 
@@ -82,6 +80,8 @@ class Grammar(Section):
         return frozenset({"alignment", "contrasts"} if split == "pronoun" else {"alignment"})
 
     def subsets(self, split: str) -> Mapping[str, Callable[[Sequence[Pair]], list[bool]]]:
+        from study.corpora.grammar.morphology import without_pronouns
+
         return {} if split == "pronoun" else {"without pronouns": without_pronouns}
 
     def read(self) -> Corpus:
@@ -149,6 +149,10 @@ def _pool(data: Grammar, key: str, drawn: Plan) -> Pool:
 
 def _plans(data: Grammar, name: str, style: Style) -> Iterator[Plan]:
     """Plans with their words, lengths drawn evenly over what the stream holds."""
+    from study.corpora.grammar.content import fill
+    from study.corpora.grammar.lexicon import lexicon
+    from study.corpora.grammar.plan import plan
+
     draw = Draw("grammar", data.version, data.lexicon, data.seed, name, *style.lengths)
     words = lexicon(data.lexicon)
     low, high = style.lengths
@@ -163,6 +167,8 @@ def _plans(data: Grammar, name: str, style: Style) -> Iterator[Plan]:
 
 def _wish(length: int, style: Style, draw: Draw) -> Wish:
     """One unit or two within the trained lengths; beyond them as many as keep each within."""
+    from study.corpora.grammar.plan import Wish
+
     least = -(-length // TRAINED[1])
     most = 1 if style.deep or length < COORDINATED else max(2, length // 8)
     pronoun = length >= PRONOMINAL and draw.chance(style.pronouns)
@@ -170,11 +176,16 @@ def _wish(length: int, style: Style, draw: Draw) -> Wish:
 
 
 def _realised(drawn: Plan) -> tuple[Pair, str]:
+    from study.corpora.grammar.alignment import assemble
+    from study.corpora.grammar.syntax import sentence
+
     return assemble(sentence(drawn.units, drawn.coordinators))
 
 
 def _halves(data: Grammar) -> Iterator[tuple[Pair, Contrast]]:
     """Minimal pairs: the same sentence with a human and with an inanimate antecedent of the same gender."""
+    from study.corpora.grammar.lexicon import lexicon
+
     draw = Draw("antecedents", data.version, data.lexicon, data.seed)
     nouns = lexicon(data.lexicon).nouns
     seen: set[str] = set()
@@ -194,6 +205,8 @@ def _halves(data: Grammar) -> Iterator[tuple[Pair, Contrast]]:
 
 def _half(drawn: Plan, pronoun: Phrase, noun: Noun, other: Noun, number: int) -> tuple[Pair, Contrast]:
     """One half; its wrong translation takes the pronoun that the noun of the other half would have."""
+    from study.corpora.grammar.tree import Phrase
+
     antecedent, stand_in = pronoun.antecedent, Phrase()
     assert antecedent is not None
     antecedent.noun, stand_in.noun = noun, other
