@@ -37,7 +37,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, or a file, class or folder that cannot be used.
     """
-    parser = Parser(prog="study check", description=__doc__)
+    parser = Parser("check", __doc__)
     text = "a Python file, and the class if it has several; or a folder of text"
     parser.add_argument("mechanism", metavar="FILE.py[:CLASS]|FOLDER", help=text)
     for name, text in (("source", "source language of text: the ending of its files, as cs"), ("target", "its target")):

@@ -30,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, claim or record, or a folder that is absent.
     """
-    parser = Parser(prog="study claims", description=__doc__)
+    parser = Parser("claims", __doc__)
     add = parser.add_argument
     add("claim", nargs="*", metavar="N", help="number or name of a claim; repeatable (default: all claims)")
     parser.share("--claims")

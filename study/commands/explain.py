@@ -23,7 +23,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong flag or configuration, or a corpus that cannot be read.
     """
-    parser = Parser(prog="study explain", description=__doc__, usage="study explain [--FIELD VALUE ...] [...]")
+    parser = Parser("explain", __doc__, usage="study explain [--FIELD VALUE ...] [...]")
     train.add_experiment(parser)
     args = parser.parse_args(argv)
     experiment = experiment_from(*train.layers(args))

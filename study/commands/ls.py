@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option or condition, no such folder, or a file that cannot be read.
     """
-    parser = Parser(prog="study ls", description=__doc__)
+    parser = Parser("ls", __doc__)
     add = parser.add_argument
     add("what", choices=("runs", *LISTERS), metavar="WHAT", help="runs, sweeps, presets, fields, scores or corpora")
     add("--query", metavar="EXPR", help="only runs that meet this condition")

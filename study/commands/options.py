@@ -37,11 +37,13 @@ class OnePath(argparse.Action):
 class Parser(argparse.ArgumentParser):
     """Argument parser of a verb. A mistake becomes an `InputError`, in the words of argparse."""
 
-    def __init__(self, **given: Any) -> None:
-        given["description"] = "\n".join(paragraphs(given.get("description") or ""))
-        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **given})
+    def __init__(self, verb: str, about: str | None, *shared: str, usage: str | None = None) -> None:
+        """Make the parser of a verb, with the docstring of its module and options that several verbs have."""
+        kind, text = argparse.RawDescriptionHelpFormatter, "\n".join(paragraphs(about or ""))
+        super().__init__(f"study {verb}", usage, text, formatter_class=kind, allow_abbrev=False)
         self.register("type", Path, path)
         self.register("action", None, OnePath)
+        self.share(*shared)
 
     def add_argument_group(self, title: str, description: str | None = None) -> Any:  # type: ignore[override]
         """Add a group of options, with a description as wide as the terminal."""

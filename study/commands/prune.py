@@ -27,8 +27,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: no such run, an option that means nothing, or a folder that cannot be written.
     """
-    parser = Parser(prog="study prune", description=__doc__)
-    parser.share("run", "--runs")
+    parser = Parser("prune", __doc__, "run", "--runs")
     for name in FIELDS:
         field = Pruning.model_fields[name]
         default = "" if field.default is None else f" (default: {field.default})"

@@ -31,8 +31,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option or sweep file, or a run that cannot be published.
     """
-    parser = Parser(prog="study publish", description=__doc__)
-    parser.share("sweep", "--runs", "--results")
+    parser = Parser("publish", __doc__, "sweep", "--runs", "--results")
     text = "publish although runs are missing or failed; REASON is recorded"
     parser.add_argument("--partial", metavar="REASON", help=text)
     args = parser.parse_args(argv)

@@ -21,9 +21,8 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, or a published file that cannot be used.
     """
-    parser = Parser(prog="study reproduce", description=__doc__)
-    steps = "tables, figures, readme or paper (default: all)"
-    parser.add_argument("steps", nargs="*", metavar="STEP", help=steps)
+    parser = Parser("reproduce", __doc__)
+    parser.add_argument("steps", nargs="*", metavar="STEP", help="tables, figures, readme or paper (default: all)")
     parser.share("--results")
     args = parser.parse_args(argv)
     from study.publish.reproduce import reproduce

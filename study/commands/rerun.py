@@ -31,8 +31,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: no such run, a record of another version, or data or a folder that cannot be used.
     """
-    parser = Parser(prog="study rerun", description=__doc__)
-    parser.share("run", "--data", "--runs")
+    parser = Parser("rerun", __doc__, "run", "--data", "--runs")
     args = parser.parse_args(argv)
     runs = runs_folder(args.runs)
     require_working(runs)

@@ -34,8 +34,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: no such run, corpus or split, or a record or corpus that cannot be read.
     """
-    parser = Parser(prog="study show", description=__doc__)
-    parser.share("run", "--plot")
+    parser = Parser("show", __doc__, "run", "--plot")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--sentences", action="store_true", help="print the translations instead, the worst first")
     instead.add_argument("--json", action="store_true", help="print the record instead")

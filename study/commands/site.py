@@ -20,7 +20,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, sweep file or record, or a folder that has other files or cannot be written.
     """
-    parser = Parser(prog="study site", description=__doc__)
+    parser = Parser("site", __doc__)
     add = parser.add_argument
     parser.share("--claims")
     add("--runs", type=Path, metavar="DIR", help="runs of your own, or other results (default: the published ones)")

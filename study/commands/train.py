@@ -47,8 +47,7 @@ def main(argv: Sequence[str]) -> int:
     """
     if SWEEP in os.environ:
         processes.with_parent()
-    parser = Parser(prog="study train", description=__doc__, usage="study train [--FIELD VALUE ...] [...]")
-    parser.share("--runs")
+    parser = Parser("train", __doc__, "--runs", usage="study train [--FIELD VALUE ...] [...]")
     add_experiment(parser)
     args = parser.parse_args(argv)
     fields = layers(args)

@@ -26,8 +26,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, or no such folder.
     """
-    parser = Parser(prog="study verify", description=__doc__)
-    parser.share("--results")
+    parser = Parser("verify", __doc__, "--results")
     text = "score the translations of all runs again, or of one in N, drawn by the root hash"
     parser.add_argument("--rescore", nargs="?", type=_part, const=1, metavar="1/N", help=text)
     text = "check only what `study reproduce` reads, not the tables, figures and pages that it writes"

@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, no such folder or sweep, or W&B cannot be reached.
     """
-    parser = Parser(prog="study wandb", description=__doc__)
+    parser = Parser("wandb", __doc__)
     add = parser.add_argument
     add("what", choices=("push",), metavar="push", help="send runs to W&B from their records")
     add("folder", type=Path, metavar="FOLDER|RUN", help=f"a folder of runs, results (the published runs), or {RUN}")
