@@ -12,8 +12,6 @@ cannot be used. It has train, valid and test splits, each a pair of files (train
 possible one, counted in tokens between blanks.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence

@@ -8,8 +8,6 @@ fields, a metric. docs/statistics.md lists the fields, and study/claims/claims.y
 file of sweeps/; `sweep: PATH.yaml` is any other sweep file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

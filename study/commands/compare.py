@@ -8,8 +8,6 @@ map the fields in which the models differ, the id, the translation, and the entr
 to 1 (uniform). Rows are target tokens, columns source tokens; in self-attention both are of one sentence.
 """
 
-from __future__ import annotations
-
 import shutil
 import textwrap
 from argparse import Namespace

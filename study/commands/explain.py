@@ -8,8 +8,6 @@ tokens. Only matrix products and convolutions count, a multiplication and an add
 slot count, because they are computed. Shared parameters count once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from study.commands import train

@@ -5,8 +5,6 @@ compared with the SHA-256 that the package carries. The folder appears when it i
 continues with the same command. Needs no torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from study.commands.options import Parser

@@ -17,8 +17,6 @@ A condition has comparisons of columns and values, `and`, `or`, `not`, `in [2, 4
 `isin([2, 4])` and `str.contains("text")` of a column. Anything else is refused.
 """
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence

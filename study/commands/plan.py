@@ -6,8 +6,6 @@ sweep, yours or published ones, in the corpus and family where it is largest; or
 docs/statistics.md has the formulas.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from functools import partial

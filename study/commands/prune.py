@@ -5,8 +5,6 @@ and its model.pt for `study translate`. The order of removal depends on training
 that has a record is not repeated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 

@@ -15,8 +15,6 @@ A published run is never changed. The same command continues after an interrupti
 published files, which `study reproduce` copies to README.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -13,8 +13,6 @@ Other output goes to the folder --out (default: RUNS/report/NAME, of published r
 `figures`). Several sweeps without --out are printed alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

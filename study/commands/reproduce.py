@@ -6,8 +6,6 @@ says whether a file changed. Needs no torch. Numbers typed by hand are not check
 exit status: 0 no file differs from git; 1 files differ, and are listed; 2 wrong input
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path

@@ -8,8 +8,6 @@ rerun that was interrupted continues. A rerun that is finished is compared witho
 again. A run that was made on one CPU thread is made so again. Nothing is sent to W&B, unless WANDB_MODE is set.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

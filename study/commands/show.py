@@ -12,8 +12,6 @@ A CORPUS (`study ls corpora`) instead of a run prints the sizes of its splits an
 links. Needs no torch and no model.
 """
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ published results, or of your own runs with --runs. The pages need no server, no
 index.html. Trains nothing and needs no torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

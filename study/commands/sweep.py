@@ -11,8 +11,6 @@ exit status: 0 every run has a result; 1 runs failed, and are listed with their 
 interrupted, by Ctrl-C or SIGTERM
 """
 
-from __future__ import annotations
-
 import argparse
 import fnmatch
 import importlib.util

@@ -5,8 +5,6 @@ Every field of an experiment is a flag. If a field is given more than once, the 
 there. A run that has a record is not trained again.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import os

@@ -8,8 +8,6 @@ to the source word that it attends to most. A line such as `0-0 2-1` has links s
 from 0. A word is a run of letters and digits, or one punctuation mark.
 """
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from collections.abc import Sequence

@@ -7,8 +7,6 @@ parameter `arm` are the arms; the other parameters with several values or a rang
 and run_cap limits the runs of all arms together.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path

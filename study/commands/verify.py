@@ -11,8 +11,6 @@ Scores that need the model (alignment error, contrasts) are not checked.
 exit status: 0 nothing differs; 1 something differs, and is listed; 2 wrong input
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 

@@ -15,8 +15,6 @@ The project is attention-ablation; WANDB_PROJECT and WANDB_ENTITY choose another
 exit status: 0 all is sent; 1 some runs could not be sent, and are listed; 2 wrong input, or no account
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """The experiment: all fields that decide a run's numbers, and the few that do not."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator

@@ -12,8 +12,6 @@ o output of a head · c output of the site · d width that a score sums over · 
 t, s query and slot.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -9,8 +9,6 @@ A file runs only if the command line names it, or has `--allow-code`. Reading a 
 nothing.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import os

@@ -1,7 +1,5 @@
 """The pruning section: which heads of a trained model go, in which order, and what is asked of what is left."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator

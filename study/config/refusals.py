@@ -4,8 +4,6 @@ Refusals ask the facts of mechanisms (`study.config.mechanisms`), not their name
 user's own too. Those that hold at every place are in `study.config.attention`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

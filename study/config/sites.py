@@ -4,8 +4,6 @@ What a user gives, `model.attention.*` for all sites and `model.attention.<site>
 base arm of the family.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field, model_validator

@@ -6,8 +6,6 @@ unless they belong to the mechanism: the number of heads, of annotations, the wi
 user's `model.attention.*` lies over it as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Fields and their values in words, for tables, figures and names of runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache

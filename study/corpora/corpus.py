@@ -1,7 +1,5 @@
 """Corpus: named splits of sentence pairs. Section: its declaration, its facts and its reader."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -4,8 +4,6 @@ The text is for research and education and is never part of this project; cite E
 (W16-3210) and Elliott et al. 2017 (W17-4718). Every file is checked against its SHA-256 wherever it comes from.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path

@@ -9,8 +9,6 @@ Links are in Pharaoh's format, such as `0-0 2?1`. Identity and record have the S
 compression and the form of the files are not in it.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import re

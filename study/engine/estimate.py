@@ -1,7 +1,5 @@
 """Estimate of the time that runs will take, from the records of similar runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean

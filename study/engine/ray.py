@@ -1,7 +1,5 @@
 """Ray, its core and not Tune: each run is a task, with the local engine inside the worker that gets it."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import socket

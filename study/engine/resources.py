@@ -4,8 +4,6 @@ The command, or the job in which it runs, makes them once and gives them to the 
 torch and without CUDA: a launcher that had touched CUDA could not fork trials.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """SLURM, through submitit: one array of jobs, with the local engine inside each allocation."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import re

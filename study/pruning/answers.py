@@ -1,7 +1,5 @@
 """Questions to a model whose heads can be masked: curves, each head alone, the best head of a layer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple

@@ -7,8 +7,6 @@ exactly 0 or 1 with some probability, z = min(1, max(0, s(ζ − γ) + γ)), s =
 B sentences · H heads · L queries · V value width of a head.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections import defaultdict

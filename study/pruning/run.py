@@ -3,8 +3,6 @@
 Its record holds the scores of the pruned model like any other's, and beside them, by `subset`, those of the question.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext

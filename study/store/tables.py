@@ -14,8 +14,6 @@ not count (`Store.parts`), and the next publication writes parts of the same nam
 Sentences stand by sentence, not by run, because models translate a sentence alike: so the table is a tenth as large.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

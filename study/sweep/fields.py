@@ -5,8 +5,6 @@ exists nowhere, or a value that no experiment takes whatever its other fields ar
 The difference is made here, field by field: a field exists if any corpus or family has it.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import re

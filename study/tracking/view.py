@@ -4,8 +4,6 @@ Live runs and runs made from records take everything from here, so that they loo
 plain data of its file, which is drawn when it is sent.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

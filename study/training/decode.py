@@ -1,7 +1,5 @@
 """Decode with a model: hypotheses, forced scores and alignments, in the order of the data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import torch

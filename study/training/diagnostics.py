@@ -7,8 +7,6 @@ A row is a query (b, t) that is not padding. Slots that a row does not see do no
 that see no slot.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The test: every test split translated and scored once, with the selected weights."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple

@@ -3,8 +3,6 @@
 Provenance is device, commit and versions. It has no user, path or host name.
 """
 
-from __future__ import annotations
-
 import ctypes
 import platform
 import subprocess

@@ -6,8 +6,6 @@
     pl.Trainer(max_steps=100, logger=..., callbacks=[...]).fit(study.Task(experiment, data), data)
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Tokens with their alignment links: links are built with the sentence, never inferred from it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -5,8 +5,6 @@ test splits depend on the seed and the lexicon alone. For a sentence with a pron
 so that both halves of a minimal pair fall into one pool. Length and depth separate `long` and `deep` from the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice

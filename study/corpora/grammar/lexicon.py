@@ -3,8 +3,6 @@
 Entries are compared by identity: each is made once.
 """
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import dataclass
 from functools import cache

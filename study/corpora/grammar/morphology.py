@@ -1,7 +1,5 @@
 """Inflection: German determiners, adjectives, nouns, pronouns and verbs, and the regular English forms."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Literal

@@ -4,8 +4,6 @@ A plan fixes the exact number of words before any word is drawn. So lengths foll
 words are independent of it and of each other.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

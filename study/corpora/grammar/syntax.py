@@ -4,8 +4,6 @@ Links are sure, but for those of auxiliaries of the perfect, inserted do, separa
 these are possible.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from study.corpora.grammar import morphology

@@ -61,8 +61,6 @@ states. Either side may find the other: the answer that has found the question i
 accuracy decides here, not the argmax on gold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, ClassVar, Literal, Self

@@ -19,8 +19,6 @@ bidirectional encoder a place far from the end is near the beginning, where the 
 is the farthest.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator

@@ -4,8 +4,6 @@ A probe draws one stream of random pairs. Each pair belongs to one pool by the h
 a source of another, whatever their sizes, and `valid` and `test` do not depend on `train_pairs`.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
