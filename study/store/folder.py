@@ -423,34 +423,16 @@ class Store:
         return [lines[column].to_pylist() for column in columns]
 
     def _part(self, name: str, identity: str, split: str | None = None, columns: tuple[str, ...] = ()) -> pa.Table:
-        """Return a run's rows of a table. The table is kept, and divided if a second run is asked for."""
+        """Return a run's rows of a table. The table is divided by runs and kept."""
         key = (name, split or "", *columns)
         if key not in self._tables:
-            self._tables[key] = self.table(name, ["id", *columns] if columns else None, split)
-            return rows_with(self._tables[key], "id", identity)
-        if not isinstance(self._tables[key], dict):
-            self._tables[key] = divided(self._tables[key], "id")
+            self._tables[key] = divided(self.table(name, ["id", *columns] if columns else None, split), "id")
         return self._tables[key][identity]
 
 
 def part_name(number: int) -> str:
     """Return the name of a part of a table: 1 ↦ `0001.parquet`."""
     return f"{number:04}.parquet"
-
-
-def rows_with(table: pa.Table, column: str, text: str) -> pa.Table:
-    """Return the rows that have a text in a column.
-
-    Arrow's own filter converts the text, and to convert any value Arrow imports pandas, which takes longer.
-    """
-    import numpy as np
-    import pyarrow as pa
-
-    texts = table[column].combine_chunks().dictionary_encode()
-    names = texts.dictionary.to_pylist()
-    code = names.index(text) if text in names else -1
-    places = np.flatnonzero(np.from_dlpack(texts.indices) == code)
-    return table.take(pa.Array.from_buffers(pa.int64(), len(places), [None, pa.py_buffer(places)]))
 
 
 def divided(table: pa.Table, column: str) -> defaultdict[str, pa.Table]:
