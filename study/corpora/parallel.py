@@ -22,10 +22,10 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from study import files
-from study.corpora.corpus import SUBWORDS, VERSION, Corpus, Link, Pair, Section, checksum
+from study.corpora.corpus import VERSION, Corpus, Link, Pair, Section, Unit, Vocabulary, checksum
 from study.corpora.text import words
 from study.errors import InputError
-from study.schema import Name, Size
+from study.schema import Name
 
 FOLDER = "STUDY_FILES"
 """Environment variable with the folder, where `data.folder` is left out."""
@@ -52,8 +52,8 @@ class Files(Section):
     content: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = Field(
         None, description="SHA-256 of all splits; if given, other text is refused (derived from the files)."
     )
-    tokens: Literal["words", "subwords"] = Field("subwords", description="Unit of a token.")
-    vocabulary: Size | None = Field(None, description=SUBWORDS)
+    tokens: Unit = "subwords"
+    vocabulary: Vocabulary = None
 
     tier: ClassVar[str] = "files"
 

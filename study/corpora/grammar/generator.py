@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from study.corpora.cache import cached
-from study.corpora.corpus import SUBWORDS, VERSION, Contrast, Corpus, Pair, Section, checksum
+from study.corpora.corpus import Contrast, Corpus, First, Pair, Section, Unit, Vocabulary, checksum
 from study.corpora.grammar.alignment import assemble
 from study.corpora.grammar.content import fill
 from study.corpora.grammar.draw import Draw, digest
@@ -23,7 +23,7 @@ from study.corpora.grammar.morphology import without_pronouns
 from study.corpora.grammar.plan import Plan, Wish, plan
 from study.corpora.grammar.syntax import sentence
 from study.corpora.grammar.tree import Phrase
-from study.schema import Pairs, Seed, Size
+from study.schema import Pairs, Seed
 
 Pool = Literal["train", "valid", "test", "pronoun"]
 
@@ -60,7 +60,7 @@ class Grammar(Section):
     """The embedded German→English grammar: offline, seeded, with gold word alignments."""
 
     name: Literal["grammar"] = Field("grammar", description="Corpus or probe.")
-    version: Literal[1] = Field(1, description=VERSION)
+    version: First = 1
     lexicon: Literal["small", "large"] = Field(
         "small", description="Content words: small has about 130 source word types, large about 400."
     )
@@ -69,8 +69,8 @@ class Grammar(Section):
         1000, description="Sentence pairs of the split test, 4 or more; the other test splits have half as many."
     )
     seed: Seed = Field(0, description="Seed of the data, apart from the seed of the run.")
-    tokens: Literal["words", "subwords"] = Field("words", description="Unit of a token.")
-    vocabulary: Size | None = Field(None, description=SUBWORDS)
+    tokens: Unit = "words"
+    vocabulary: Vocabulary = None
 
     @property
     def scored(self) -> tuple[str, ...]:
