@@ -549,9 +549,11 @@ class Choice:
         return core_schema.no_info_plain_validator_function(self.check)
 
 
-def chosen(axis: str, default: str, text: str = "") -> Any:
+def chosen(axis: str, default: str, text: str = "", family: str = "") -> Any:
     """Declare a field that is a choice, with its default; its description is a text and then every value."""
-    return Field(default, description=f"{text} {AXES[axis].described}".lstrip())
+    field: Any = Field(default, description=f"{text} {AXES[axis].described}".lstrip())
+    field.metadata.append(Choice(axis, family))
+    return field
 
 
 def choices(declared: FieldInfo) -> tuple[Any, ...]:

@@ -81,7 +81,7 @@ class Pruning(Frozen):
 
     def refusal(self, model: Recurrent | Transformer | DecoderOnly) -> str | None:
         """Return why a model has nothing to prune at the site; None if it has heads there."""
-        sites = {name: site for name in type(model.attention).model_fields if (site := getattr(model.attention, name))}
+        sites = model.attention.present
         if self.site != "all" and self.site not in sites:
             return f"site: expected {' or '.join(('all', *sites))}, got {self.site}."
         layers = 1 if isinstance(model, Recurrent) else model.layers

@@ -23,7 +23,7 @@ from study.corpora import Link
 from study.models import Translator
 from study.models.translator import PAD
 from study.store.records import rounded
-from study.training.batches import Batch, Example
+from study.training.batches import Batch, Examples
 from study.training.vocabulary import Vocabulary
 
 Site = tuple[str, int]
@@ -103,7 +103,7 @@ def _in_order(call: AttentionCall) -> AttentionCall:
     return call._replace(weights=query @ call.weights, mask=mask)
 
 
-def truth(data: Sequence[Example], vocabulary: Vocabulary, batch: Batch) -> Truth:
+def truth(data: Examples, vocabulary: Vocabulary, batch: Batch) -> Truth:
     """Return the gold links of the examples of a batch: `Pair.alignment` of the target, else `Pair.attends`."""
     source = [vocabulary.words(example.pair.source) for example in data]
     target = [vocabulary.words(example.pair.target) for example in data]
