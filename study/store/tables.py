@@ -18,7 +18,6 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,9 +27,8 @@ from study import files
 from study.folders import RUNS
 from study.store import records, rows
 from study.store.folder import ARMS, CURVES, MAPS, SCORES, SENTENCES, Store, part_name, sha256
-from study.store.rows import COUNTS, CURVE, FILES, SCORED
+from study.store.rows import COUNTS, CURVE, FILES, SCORED, Tree
 
-Tree = dict[str, Any]
 PAGES = {
     "compression": "zstd", "compression_level": 19, "data_page_size": 2**26, "write_page_checksum": True,
 }  # fmt: skip

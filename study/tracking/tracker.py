@@ -26,6 +26,7 @@ from study.config.experiment import Tracking
 from study.errors import INSTALL, InputError
 from study.store.folder import Store
 from study.store.records import STOPPED, Record, Wandb
+from study.store.rows import Tree
 from study.tracking.view import LONGEST, TAG, TRANSLATIONS, Point, View, fitted, label, place_of, points, view_of
 
 if TYPE_CHECKING:
@@ -209,7 +210,7 @@ def cause(problem: Exception) -> str:
     return " ".join(str(problem).split())[:200].rstrip(".") or type(problem).__name__
 
 
-def _given(own: dict[str, Any], tracking: Tracking) -> dict[str, Any]:
+def _given(own: Tree, tracking: Tracking) -> Tree:
     """Return a label with the user's variables and fields over it; WANDB_NAME names no run of a sweep."""
     variable = os.environ.get
     name = None if "WANDB_SWEEP_ID" in os.environ else variable("WANDB_NAME")
@@ -223,9 +224,7 @@ def _given(own: dict[str, Any], tracking: Tracking) -> dict[str, Any]:
     }
 
 
-def begin(
-    label: dict[str, Any], folder: Path, mode: Any, live: bool = False, patience: float | None = None
-) -> wandb.Run:
+def begin(label: Tree, folder: Path, mode: Any, live: bool = False, patience: float | None = None) -> wandb.Run:
     """Begin a W&B run; online, continue the one of this identity if there is one.
 
     Args:
@@ -362,9 +361,9 @@ def forget() -> None:
     os.environ.pop("WANDB_SERVICE", None)  # a process that is gone, or was killed
 
 
-def inapplicable(overrides: dict[str, Any], reason: str, folder: Path) -> None:
+def inapplicable(overrides: Tree, reason: str, folder: Path) -> None:
     """Log a cell that the configuration rejects: a sweep's server counts it as done, and a reader sees why."""
-    settings: dict[str, Any] = dict.fromkeys(("id", "name", "job_type"), "inapplicable") | {"group": None}
+    settings: Tree = dict.fromkeys(("id", "name", "job_type"), "inapplicable") | {"group": None}
     settings |= {"tags": ["inapplicable"], "config": overrides}
     try:
         if (state := mode()) != "disabled":
