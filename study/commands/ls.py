@@ -28,6 +28,7 @@ from study.folders import sweeps_folder
 from study.store.find import stores
 
 Rows = Sequence[Mapping[Any, Any]]
+Lines = Iterator[dict[str, Any]]
 SCORES = ("exact", "bleu")
 MOST = 40
 """Runs that the text has."""
@@ -104,7 +105,7 @@ def _runs(args: Namespace) -> tuple[Rows, list[str], list[str]]:
     return table, names, [name for name in dict.fromkeys(usual) if name in names]
 
 
-def _sweeps() -> Iterator[dict[str, Any]]:
+def _sweeps() -> Lines:
     from study.sweep.spec import load
 
     for path in sorted(sweeps_folder().glob("*.yaml")):
@@ -118,7 +119,7 @@ def _sweeps() -> Iterator[dict[str, Any]]:
         yield {"sweep": path.stem, **sizes, "metric": metric, "description": spec.description}
 
 
-def _presets() -> Iterator[dict[str, Any]]:
+def _presets() -> Lines:
     from study.config import TEXTBOOK
 
     for name, arm in TEXTBOOK.items():
@@ -126,7 +127,7 @@ def _presets() -> Iterator[dict[str, Any]]:
         yield {"preset": name, **fields, "source": arm.source, "differs": arm.differs}
 
 
-def _fields() -> Iterator[dict[str, Any]]:
+def _fields() -> Lines:
     from study.config.fields import rows
     from study.sweep.fields import short_name
 
@@ -134,7 +135,7 @@ def _fields() -> Iterator[dict[str, Any]]:
         yield {"field": row["field"], "short": short_name(row["field"])} | row
 
 
-def _scores() -> Iterator[dict[str, Any]]:
+def _scores() -> Lines:
     from study.scores import metrics
 
     names = dict.fromkeys(name for section in _sections() for name in metrics.names(section))
@@ -151,7 +152,7 @@ def _scores() -> Iterator[dict[str, Any]]:
             }
 
 
-def _corpora() -> Iterator[dict[str, Any]]:
+def _corpora() -> Lines:
     for section in _sections():
         task = " ".join((type(section).__doc__ or "").split("\n\n")[0].split())
         yield {"name": section.name, "splits": ", ".join(["train", *section.scored]), "task": task}
@@ -163,7 +164,7 @@ def _sections() -> list[Any]:
     return [kind.example() for kind in KINDS.values()]
 
 
-LISTERS: dict[str, Callable[[], Iterator[dict[str, Any]]]] = {
+LISTERS: dict[str, Callable[[], Lines]] = {
     "sweeps": _sweeps,
     "presets": _presets,
     "fields": _fields,

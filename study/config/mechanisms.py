@@ -23,6 +23,8 @@ from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from study.config import plugins
 
+Names = tuple[str, ...]
+
 
 @dataclass(frozen=True)
 class Facts:
@@ -39,7 +41,7 @@ class Facts:
     """Words of --help; the formula if there are none."""
     control: str = ""
     """`control`, with the reason after a colon, for a value that exists to be compared with."""
-    options: tuple[str, ...] = ()
+    options: Names = ()
     """Fields that belong to this value, and to those others of its axis that list them."""
 
 
@@ -51,7 +53,7 @@ class ScoreFacts(Facts):
     """The scale if none is given."""
     d: Literal["", "K", "Kq", "Kk", "A", "R"] = ""
     """Symbol of the width that the score sums over; empty if it has none, so that no scale can divide by it."""
-    reads: tuple[str, ...] = ("query", "key")
+    reads: Names = ("query", "key")
     """Its inputs: query, key, the query's position, the slot's number. Without any, all slots score 0."""
     equal_sizes: bool = False
     """Queries and keys must have one width."""
@@ -127,7 +129,7 @@ class MapsFacts(Facts):
 class CombineFacts(Facts):
     """Facts about a combination of heads."""
 
-    outputs: tuple[str, ...] = ("projected",)
+    outputs: Names = ("projected",)
     """The values of axis output that it takes."""
     alone: str = "concat"
     """The combination that it equals with one head, where its own name is refused; empty for the base of the others."""
@@ -154,7 +156,7 @@ class ReachFacts(Facts):
 
     within: str = ""
     """Condition on the slots s that stay visible."""
-    after: tuple[str, ...] = ()
+    after: Names = ()
     """Steps from the normalised weights a to those that mix, in the order of computation."""
     mixed: str = AS_MIXED
     """Output of a head."""
@@ -200,7 +202,7 @@ class StartFacts(Facts):
 class SiteFacts(Facts):
     """Facts about a whole site. Its options are the fields of an attention that it reads; it takes no others."""
 
-    sites: tuple[str, ...] = ("encoder_self", "decoder_self", "cross", "joint")
+    sites: Names = ("encoder_self", "decoder_self", "cross", "joint")
     """The sites at which it may stand."""
     positions: bool = False
     """It applies relative positions itself."""
@@ -235,7 +237,7 @@ class MemoryFacts(Facts):
     """Number of slots, if it does not depend on the sentence or on a field."""
     ordered: bool = False
     """Slots are source tokens in their order."""
-    families: tuple[str, ...] = ("recurrent", "transformer")
+    families: Names = ("recurrent", "transformer")
 
 
 @dataclass(frozen=True)
@@ -290,11 +292,11 @@ class Axis(dict[str, Row]):
             raise ValueError(f"{where}.formula: expected the equation as a text, such as formula='q·k', got ''")
         return row
 
-    def those(self, fact: Callable[[Row], Any]) -> tuple[str, ...]:
+    def those(self, fact: Callable[[Row], Any]) -> Names:
         """Return the names of the rows for which a fact is true."""
         return tuple(name for name, row in self.items() if fact(row))
 
-    def taking(self, option: str) -> tuple[str, ...]:
+    def taking(self, option: str) -> Names:
         """Return the names of the rows that take an option."""
         return self.those(lambda row: option in row.options)
 
@@ -513,9 +515,9 @@ def derived(option: str, width: int) -> Any:
 
 
 VARIANTS = (
-    *("logit_init=matched", "equal_start=true", "exclude_self=true", "bilinear_init=identity", "init=direct"),
-    *("logit_init=rsqrt", "map_rate=rsqrt"),
-)
+    "logit_init=matched", "equal_start=true", "exclude_self=true", "bilinear_init=identity", "init=direct",
+    "logit_init=rsqrt", "map_rate=rsqrt",
+)  # fmt: skip
 """Settings that make a variant of an arm. Figures draw a variant hollow, with the marker of its place here."""
 
 
@@ -526,7 +528,7 @@ class Choice:
         self.axis, self.family = axis, family
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Names:
         """The values."""
         return AXES[self.axis].those(lambda row: self.family in ("", *getattr(row, "families", (self.family,))))
 

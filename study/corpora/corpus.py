@@ -47,6 +47,9 @@ class Pair:
     """Gold of encoder self-attention, where it is known: word `target` of the source attends to its word `source`."""
 
 
+Splits = dict[str, list[Pair]]
+
+
 @dataclass(frozen=True)
 class Contrast:
     """One half of a minimal pair: the model is right if it finds `right` more probable than `wrong`."""
@@ -64,7 +67,7 @@ class Corpus:
 
     name: str
     version: int
-    splits: dict[str, list[Pair]]
+    splits: Splits
     contrasts: list[Contrast] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     """SHA-256 by file name, or by split for a generated corpus."""

@@ -13,7 +13,7 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from study import files
-from study.corpora.corpus import VERSION, Corpus, Link, Pair, Section, Unit, Vocabulary, checksum
+from study.corpora.corpus import VERSION, Corpus, Link, Pair, Section, Splits, Unit, Vocabulary, checksum
 from study.corpora.text import words
 from study.errors import InputError
 from study.schema import Name
@@ -108,7 +108,7 @@ class Files(Section):
         sums = {name: checksum(pairs) for name, pairs in splits.items()}
         return Corpus("files", self.version, splits, files=sums, languages=(self.source, self.target))
 
-    def _splits(self) -> dict[str, list[Pair]]:
+    def _splits(self) -> Splits:
         if not (folder := self.folder or os.environ.get(FOLDER)):
             raise InputError(
                 f"expected the folder of the text, got none. Give data.folder (--data of show, rerun), or set {FOLDER}."
@@ -154,14 +154,14 @@ def find(folder: Path, source: str, target: str) -> dict[str, tuple[Path, ...]]:
     return {name: tuple(path for _, path in splits[name]) for name in order}
 
 
-def with_links(splits: Mapping[str, list[Pair]]) -> dict[str, list[Pair]]:
+def with_links(splits: Splits) -> Splits:
     """Return the splits, without links where no pair has one: a tab at the end of each line is no set of links."""
     if any(pair.alignment for pairs in splits.values() for pair in pairs):
         return dict(splits)
     return {name: [replace(pair, alignment=None) for pair in pairs] for name, pairs in splits.items()}
 
 
-def content(splits: Mapping[str, list[Pair]]) -> str:
+def content(splits: Splits) -> str:
     """SHA-256 of a corpus: names, sentences and gold links of its splits, in order."""
     return checksum([Pair(name, checksum(pairs)) for name, pairs in splits.items()])
 

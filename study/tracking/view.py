@@ -19,7 +19,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from study import files
-from study.config.overrides import flat
+from study.config.overrides import Fields, flat
 from study.config.pruning import TRAINING
 from study.config.words import MAIN, changed, in_words
 from study.corpora import Pair
@@ -141,7 +141,7 @@ def view_of(store: Store, identity: str, place: Place | None = None) -> View:
     return View(labels, series, results(record), record, read)
 
 
-def label(identity: str, config: Mapping[str, Any], place: Place) -> Tree:
+def label(identity: str, config: Fields, place: Place) -> Tree:
     """Return what W&B has of a run from its beginning, as `wandb.init` takes it.
 
     Args:
@@ -191,7 +191,7 @@ def fitted(text: str, longest: int, instead: str = "", end: str = "") -> str:
     return f"{kept.rstrip(' ·:,')}…{instead}{end}"
 
 
-def _without_none(tree: Mapping[str, Any]) -> Tree:
+def _without_none(tree: Fields) -> Tree:
     """Return the fields that are not None, nested: W&B can neither filter nor group by names with dots."""
     kept = {name: _without_none(value) if isinstance(value, Mapping) else value for name, value in tree.items()}
     return {name: value for name, value in kept.items() if value is not None}
@@ -208,7 +208,7 @@ def place_of(folder: Path, identity: str) -> Place:
         return Place()
 
 
-def points(read: Read, history: Sequence[Tree] = (), gradients: Mapping[str, Any] | None = None) -> list[Point]:
+def points(read: Read, history: Sequence[Tree] = (), gradients: Fields | None = None) -> list[Point]:
     """Return all points of a run, by step: training, validations with their maps.
 
     Args:
@@ -222,7 +222,7 @@ def points(read: Read, history: Sequence[Tree] = (), gradients: Mapping[str, Any
     return sorted([*files.json_lines(read("training.jsonl")), *validated], key=itemgetter(0))
 
 
-def validation(step: int, point: Mapping[str, Any], gradients: Mapping[str, Any], shown: Tree | None) -> Tree:
+def validation(step: int, point: Fields, gradients: Fields, shown: Tree | None) -> Tree:
     """Return a point of the history as W&B has it: numbers by their section, and the attention map.
 
     `train/…` and `valid/…`, the means of a site as `attention/SITE/NAME`, and of `gradients` those found at the point's
@@ -236,7 +236,7 @@ def validation(step: int, point: Mapping[str, Any], gradients: Mapping[str, Any]
     return values | ({"attention/map": {**shown, "aer": values.get("attention/aer")}} if shown else {})
 
 
-def _attention(point: Mapping[str, Any]) -> dict[str, float]:
+def _attention(point: Fields) -> dict[str, float]:
     sites = point.get("diagnostics", {}).items()
     return {f"attention/{site}/{name}": v for site, means in sites for name, v in means.items() if v is not None}
 

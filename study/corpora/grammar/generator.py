@@ -14,7 +14,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from study.corpora.cache import cached
-from study.corpora.corpus import Contrast, Corpus, First, Pair, Section, Unit, Vocabulary, checksum
+from study.corpora.corpus import Contrast, Corpus, First, Pair, Section, Splits, Unit, Vocabulary, checksum
 from study.corpora.grammar.alignment import assemble
 from study.corpora.grammar.content import fill
 from study.corpora.grammar.draw import Draw, digest
@@ -119,10 +119,10 @@ def _distinct(data: Grammar, name: str, style: Style) -> Iterator[Pair]:
             yield pair
 
 
-def _pools(data: Grammar) -> dict[str, list[Pair]]:
+def _pools(data: Grammar) -> Splits:
     """Return train, valid and test: one stream, each sentence to its pool until all are full."""
     sizes = {"train": data.train_pairs, "valid": VALID, "test": data.test_pairs}
-    splits: dict[str, list[Pair]] = {name: [] for name in sizes}
+    splits: Splits = {name: [] for name in sizes}
     seen: set[str] = set()
     for drawn in _plans(data, "pools", POOLED):
         pair, key = _realised(drawn)
