@@ -34,8 +34,8 @@ class AttentionConfig(Frozen):
         "such as K for dot and A for additive (derived: rsqrt for products, learned for cosine, else none).",
     )
     logits: str = chosen("logits", "plain", "From scaled scores e to logits.")
-    cap: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        None, description=f"c of logits cap (derived: {table.DERIVED['cap']:g})."
+    cap: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description=f"c of logits cap (derived: {table.DERIVED['cap']:g})."
     )
     maps: str = chosen("maps", "separate", "Maps from states to queries and keys.")
     equal_start: bool = Field(False, description="Separate maps that start with the same values, W_K = W_Q.")
@@ -55,12 +55,15 @@ class AttentionConfig(Frozen):
     combine: str = chosen("combine", "concat", "Combination of the heads.")
     output: str = chosen("output", "projected")
     reach: str = chosen("reach", "global", "Visible slots that a query attends to.")
-    window: Annotated[int, Field(ge=0, le=10**8)] | None = Field(
+    window: int | None = Field(
         None,
+        ge=0,
+        le=10**8,
         description=f"Half-width of the window of a local reach; 0: its centre (derived: {table.DERIVED['window']}).",
     )
-    entropy_bonus: Annotated[float, Field(ge=0)] | None = Field(
+    entropy_bonus: float | None = Field(
         None,
+        ge=0,
         description=f"β, weight of the entropy in reach hard (derived: {table.DERIVED['entropy_bonus']}).",
     )
     exclude_self: bool = Field(False, description="Self-attention only: no query sees the slot of its own position.")

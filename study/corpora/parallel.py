@@ -49,8 +49,10 @@ class Files(Section):
         description="Test splits, with blanks between; the first decides (derived: test, then all others by name).",
     )
     gold: str | None = Field(None, description="Splits with gold alignments (derived from the files).")
-    content: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = Field(
-        None, description="SHA-256 of all splits; if given, other text is refused (derived from the files)."
+    content: str | None = Field(
+        None,
+        pattern="^[0-9a-f]{64}$",
+        description="SHA-256 of all splits; if given, other text is refused (derived from the files).",
     )
     tokens: Unit = "subwords"
     vocabulary: Vocabulary = None

@@ -465,7 +465,7 @@ class AttentionMap(BaseModel):
     layer: int
     head: int | None
     source: list[str]
-    target: Annotated[list[str], Field(min_length=1)]
+    target: list[str] = Field(min_length=1)
     weights: list[list[float]]
     gold: list[Annotated[list[Count], Field(min_length=2, max_length=2)]] | None = None
     text: dict[str, str] | None = None

@@ -45,8 +45,8 @@ class Parameter(_Section):
     """A field of the experiment with its value, its values or a range to draw from; or a section of fields."""
 
     value: Plain = None
-    values: Annotated[list[Plain], Field(min_length=1)] = []
-    parameters: Annotated[dict[str, Parameter], Field(min_length=1)] = {}
+    values: list[Plain] = Field([], min_length=1)
+    parameters: dict[str, Parameter] = Field({}, min_length=1)
     distribution: Literal["uniform", "log_uniform_values", "int_uniform"] = "uniform"
     min: float = 0.0
     max: float = 0.0
@@ -78,15 +78,15 @@ class Metric(_Section):
 class SweepFile(_Section):
     """Fields of a file of `study sweep` or `study tune`. What stops runs early is not among them."""
 
-    name: Annotated[str, Field(pattern=r"^\w[^/\\\x00-\x1f]{0,99}$")]
+    name: str = Field(pattern=r"^\w[^/\\\x00-\x1f]{0,99}$")
     description: str = ""
     project: str = ""
     entity: str = ""
     method: Literal["grid", "random"]
     metric: Metric
     command: list[Plain] = []
-    parameters: Annotated[dict[str, Parameter], Field(min_length=1)]
-    run_cap: Annotated[int, Field(gt=0, le=MOST)] | None = None
+    parameters: dict[str, Parameter] = Field(min_length=1)
+    run_cap: int | None = Field(None, gt=0, le=MOST)
 
     def fields(self) -> dict[str, Parameter]:
         """Return the parameter of every field by its dotted name."""

@@ -63,7 +63,7 @@ accuracy decides here, not the argmax on gold.
 
 from collections.abc import Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -119,11 +119,14 @@ class Graph(Factored):
         description="Structure of the names. one_way: half of the words name the other half, which name none. cycle3: "
         "three name each other in a ring, or two where dose is below 1. permutation: drawn at random.",
     )
-    dose: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Share of words in rings of three, the others in mutual pairs (derived with cycle3: 1)."
+    dose: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Share of words in rings of three, the others in mutual pairs (derived with cycle3: 1).",
     )
-    nodes: Annotated[int, Field(ge=2, le=26)] = Field(12, description="Names, each once in every source.")
-    labels: Annotated[int, Field(ge=2, le=10)] = Field(8, description="Labels that a name may carry.")
+    nodes: int = Field(12, ge=2, le=26, description="Names, each once in every source.")
+    labels: int = Field(8, ge=2, le=10, description="Labels that a name may carry.")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -154,10 +157,12 @@ class MultiLookup(Factored):
 
     name: Literal["multi_lookup"] = Field("multi_lookup", description=WHICH)
     version: First = 1
-    targets: Annotated[int, Field(ge=1, le=4)] = Field(2, description="P, the words that every word names.")
-    nodes: Annotated[int, Field(ge=2, le=26)] = Field(12, description="Names, each once in every source.")
-    labels: Annotated[int, Field(ge=2, le=10)] | None = Field(
+    targets: int = Field(2, ge=1, le=4, description="P, the words that every word names.")
+    nodes: int = Field(12, ge=2, le=26, description="Names, each once in every source.")
+    labels: int | None = Field(
         None,
+        ge=2,
+        le=10,
         description="Labels that a name may carry (derived: 8 with one target, 5 with two, 4 with three, 3 with four).",
     )
 
@@ -184,9 +189,9 @@ class OneSpace(Probe):
 
     name: Literal["one_space"] = Field("one_space", description=WHICH)
     version: First = 1
-    kinds: Annotated[int, Field(ge=2, le=26)] = Field(8, description="Kinds, such as temperature.")
-    members: Annotated[int, Field(ge=2, le=10)] = Field(4, description="Words of a kind, such as hot and cold.")
-    present: Annotated[int, Field(ge=2, le=26)] = Field(4, description="Kinds in a source, one word of each.")
+    kinds: int = Field(8, ge=2, le=26, description="Kinds, such as temperature.")
+    members: int = Field(4, ge=2, le=10, description="Words of a kind, such as hot and cold.")
+    present: int = Field(4, ge=2, le=26, description="Kinds in a source, one word of each.")
 
     has_attends: ClassVar[bool] = True
 

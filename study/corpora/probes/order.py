@@ -19,7 +19,7 @@ bidirectional encoder a place far from the end is near the beginning, where the 
 is the farthest.
 """
 
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -34,9 +34,9 @@ LONGEST = 60
 class Sequences(Probe):
     """Fields of copy, reverse and sort."""
 
-    symbols: Annotated[int, Field(ge=2, le=100)] = Field(32, description="Different words.")
-    shortest: Annotated[int, Field(ge=1, le=LONGEST)] = Field(4, description="Words of the shortest source.")
-    longest: Annotated[int, Field(ge=1, le=LONGEST)] = Field(16, description="Words of the longest source.")
+    symbols: int = Field(32, ge=2, le=100, description="Different words.")
+    shortest: int = Field(4, ge=1, le=LONGEST, description="Words of the shortest source.")
+    longest: int = Field(16, ge=1, le=LONGEST, description="Words of the longest source.")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -104,8 +104,8 @@ class CopyFar(Probe):
 
     name: Literal["copy_far"] = Field("copy_far", description=WHICH)
     version: First = 1
-    symbols: Annotated[int, Field(ge=2, le=100)] = Field(32, description="Different words.")
-    length: Annotated[int, Field(ge=1, le=200)] = Field(32, description="Words of every source.")
+    symbols: int = Field(32, ge=2, le=100, description="Different words.")
+    length: int = Field(32, ge=1, le=200, description="Words of every source.")
     copied: Size = Field(4, description="Words to repeat; they stand together.")
     distance: int = Field(24, ge=0, description="Words between them and the end of the source.")
 
