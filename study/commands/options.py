@@ -1,7 +1,5 @@
 """The parser of every verb, the options that verbs share, and what they print."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import itertools
@@ -12,15 +10,12 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from study import files
 from study.errors import InputError, shown
 from study.folders import runs_folder as runs_folder
 from study.store.find import RUN
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 class OnePath(argparse.Action):
@@ -135,7 +130,7 @@ def program() -> str:
     return "study" if shutil.which("study") == script else f"{shlex.quote(sys.executable)} -P -m study"
 
 
-def write_picture(figure: Figure, path: Path, option: str = "--plot") -> None:
+def write_picture(figure: Any, path: Path, option: str = "--plot") -> None:
     """Write a figure as a PNG, or as an SVG if the name ends so.
 
     Raises:

@@ -30,9 +30,7 @@ from study.store.rows import Tree
 from study.tracking.view import LONGEST, TAG, TRANSLATIONS, Point, View, fitted, label, place_of, points, view_of
 
 if TYPE_CHECKING:
-    import numpy as np
     import wandb
-    from numpy.typing import NDArray
 
 START, END, ANSWER = 30.0, 60.0, 5.0
 """Seconds that W&B has to start a run, to take the rest of it at the end, and to answer at all."""
@@ -310,7 +308,7 @@ def _sent(name: str, value: Any) -> Any:
     return value
 
 
-def _drawn(shown: Mapping[str, Any]) -> NDArray[np.uint8]:
+def _drawn(shown: Mapping[str, Any]) -> Any:
     """Return the pixels of an attention map. W&B's client would draw a figure by pyplot, which may not be imported."""
     import matplotlib
     import numpy as np

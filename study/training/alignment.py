@@ -26,7 +26,7 @@ from study.scores.score import RecordedScore
 from study.scores.scoring import alignment_error_rate
 from study.training import decode
 from study.training.batches import Batch, Example, Examples, collate
-from study.training.diagnostics import Site, observe
+from study.training.diagnostics import Site, observe, shared
 from study.training.vocabulary import Vocabulary
 
 Sides = tuple[list[int], list[int]]
@@ -100,8 +100,7 @@ def over_source(call: AttentionCall, count: int) -> Tensor | None:
     weights = call.over_tokens(count)
     if weights is None or call.sources is None:
         return weights
-    total = weights.abs().sum(-1, keepdim=True)
-    return weights / total.masked_fill(total == 0, 1)
+    return shared(weights)
 
 
 def pooled(weights: np.ndarray, visible: np.ndarray, source: Sequence[int], target: Sequence[int]) -> Words:
@@ -113,8 +112,6 @@ def pooled(weights: np.ndarray, visible: np.ndarray, source: Sequence[int], targ
     total = size.sum(-1, keepdims=True)
     share = np.divide(size, total, out=np.zeros_like(size), where=total > 0)
     inside = np.s_[:, : len(target), : len(source)]
-    if all(list(side) == list(range(len(side))) for side in (source, target)):  # every token is a word
-        return Words(weights[inside], share[inside], visible[inside])
     to_target, to_source = _membership(target), _membership(source)
     of_target = to_target / to_target.sum(1, keepdims=True).clip(min=1)
     return Words(

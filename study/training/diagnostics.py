@@ -212,6 +212,12 @@ def entropies(weights: Tensor, visible: Tensor, sums_to_one: bool) -> Values:
     }
 
 
+def shared(weights: Tensor) -> Tensor:
+    """Return each weight over the sum of the sizes of its row; 0 where all are 0."""
+    total = weights.abs().sum(-1, keepdim=True)
+    return weights / total.masked_fill(total == 0, 1)
+
+
 def masses(weights: Tensor, some: Tensor, tokens: Tensor, gold: Tensor | None) -> Values:
     """Measure the share of weight on a set G of slots, Σ_{s ∈ G} |a_s| / Σ_s |a_s|: the mean over rows with a G.
 
@@ -227,9 +233,7 @@ def masses(weights: Tensor, some: Tensor, tokens: Tensor, gold: Tensor | None) -
         tokens: source tokens with end-of-sentence, [B, S].
         gold: [B, L, S] as `Truth` has it, or None.
     """
-    size = weights.abs()
-    total = size.sum(-1, keepdim=True)
-    share = size / total.masked_fill(total == 0, 1)
+    share = shared(weights.abs())
     place = torch.arange(weights.shape[-1], device=weights.device)
     count = tokens.sum(1)
     last = (place < count[:, None] - 1) & (place >= count[:, None] - 3)
