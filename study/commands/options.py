@@ -164,7 +164,7 @@ def columns() -> int:
 def paragraphs(text: str) -> list[str]:
     """Return the lines of a text, as long as the terminal has them. An indented line stays a line of its own."""
     text = re.sub(r"(?m)(^ +- .*)\n +(?=[^ -])", r"\1 ", re.sub(r"(?<=\S)\n(?=\S)", " ", text))
-    lines: list[str] = []
+    lines = []
     for line in text.split("\n"):
         indent = " " * (len(line) - len(line.lstrip(" -")))
         lines += textwrap.wrap(line, columns(), subsequent_indent=indent) or [""]

@@ -77,7 +77,7 @@ def add_experiment(parser: Parser) -> None:
         help='fields as JSON, dotted or nested: {"model.attention.scale": "none", "seed": 2}. The key arm takes '
         "several fields as one text, with short names: scale=none key_width=512",
     )
-    groups: dict[str, Any] = {}
+    groups = {}
     for row in rows():
         name, section = row["field"], row["field"].rpartition(".")[0] or "experiment"
         if section not in groups:

@@ -214,7 +214,7 @@ def _resolve(model: Recurrent | Transformer | DecoderOnly, sites: Sites, memory_
     memory, slots = "states", None  # None where the sentence decides
     if not isinstance(model, DecoderOnly):
         memory, slots = model.memory, 1 if model.annotations == 1 else MEMORY[model.memory].slots
-    resolved: dict[str, Any] = {}
+    resolved = {}
     for name, given in sites.present.items():
         try:
             site = resolved[name] = given.resolved(model.width, memory_width)

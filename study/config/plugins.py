@@ -116,7 +116,7 @@ def _plugin(path: str, text: str, name: str | None) -> Plugin:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         raise ValueError(f"{path}: no valid Python ({problem})") from None
-    found: dict[str, list[ast.keyword]] = {}
+    found = {}
     for node in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         for statement in node.body:
             match statement:

@@ -181,8 +181,8 @@ def read(paths: Sequence[Path]) -> list[Pair]:
         InputError: a file cannot be read, two sides differ in length, or lines cannot be used: the first with its
             problem, the others by number.
     """
-    pairs: list[Pair] = []
-    wrong: dict[int, str] = {}
+    pairs = []
+    wrong = {}
     for number, line in enumerate(side_by_side(paths), start=1):
         try:
             pairs.append(_pair(line if len(paths) > 1 else line[0].split("\t")))

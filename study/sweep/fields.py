@@ -44,7 +44,7 @@ def expand(parameters: Mapping[str, Any]) -> dict[str, Any]:
 @lru_cache(4096)  # arms repeat few texts, once for each seed
 def _settings(arm: str) -> dict[str, Any]:
     """Return the overrides of an `arm` text. Names may be short (`full_name`)."""
-    overrides: dict[str, Any] = {}
+    overrides = {}
     try:
         for short, word in (setting.split("=", 1) for setting in shlex.split(arm)):
             name = full_name(short)

@@ -211,7 +211,7 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
     """Plain YAML, where a key that is no text or is given twice is an error: by default the later silently wins."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[str] = set()
+        seen = set()
         for key in (self.construct_object(key, deep=True) for key, _ in node.value if not key.tag.endswith(":merge")):
             if not isinstance(key, str):
                 raise ValueError(f"the key {key!r} is no text; a field's name is expected, in quotes if need be")

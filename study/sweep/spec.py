@@ -206,7 +206,7 @@ def cells_of(points: Sequence[Overrides]) -> tuple[Cell, ...]:
     _check_fields(points, declared)
     if any(PRESET in overrides for overrides in declared):
         declared = [{FAMILY: family_of(overrides), **overrides} for overrides in declared]
-    cells: list[Cell] = []
+    cells = []
     arms: dict[str, Experiment | str] = {}
     for point, overrides, labels in zip(points, declared, _labels(declared), strict=True):
         arm = {name: value for name, value in overrides.items() if name != SEED}

@@ -332,7 +332,7 @@ def within(seconds: float, call: Callable[[], object]) -> None:
         TimeoutError: it has not ended within that time. It is left alone.
         BaseException: whatever it raises.
     """
-    raised: list[BaseException] = []
+    raised = []
 
     def called() -> None:
         try:

@@ -262,7 +262,7 @@ def translations(record: Record, read: Read) -> list[list[Any]]:
 
     Source and reference are missing where the corpus is not at hand.
     """
-    rows: list[list[Any]] = []
+    rows = []
     for split in dict.fromkeys(score.split for score in record.scores if score.split != "valid"):
         texts = (read(f"{split}.hyp.txt") or b"").decode("utf-8", "replace").split("\n")[:-1]
         data = record.data and json.dumps([record.config["data"], split, record.data.files], sort_keys=True)

@@ -120,7 +120,7 @@ def epoch(lengths: np.ndarray, budget: int, seed: int, number: int) -> list[np.n
     random = np.random.default_rng((seed, number))
     order = random.permutation(len(lengths))
     pool = max(1, 100 * budget // max(1, int(lengths.mean())))
-    batches: list[np.ndarray] = []
+    batches = []
     for start in range(0, len(order), pool):
         part = order[start : start + pool]
         part = part[np.argsort(lengths[part], kind="stable")]

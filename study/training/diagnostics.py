@@ -277,7 +277,7 @@ def gradients(model: Translator, batch: Batch, truth: Truth) -> dict[str, Any]:
 
 def at_source(model: Translator, batch: Batch, position: Tensor) -> Tensor:
     """Return ‖∂(−log p(y_t)) / ∂e_s‖ for t = position[b] of every sentence: [B, S]. One backward pass suffices."""
-    leaves: list[Tensor] = []
+    leaves = []
 
     def leaf(module: nn.Module, given: Any, embedded: Tensor) -> Tensor:
         leaves.append(embedded.detach().requires_grad_())
@@ -316,7 +316,7 @@ def profile(size: Tensor, real: Tensor, position: Tensor, gold: Tensor | None) -
     relative = size * count / size.sum(1, keepdim=True).clamp(min=1e-300)
     way = (count - 1 - slot).expand_as(size)
     bins = torch.bucketize(way, torch.tensor(POSITIONS, device=way.device), right=True) - 1
-    means: list[float | None] = []
+    means = []
     for b in range(len(POSITIONS)):
         inside = relative[(total > 0)[:, None] & real & gold & (bins == b)]
         means.append(float(inside.mean()) if len(inside) >= FEWEST else None)

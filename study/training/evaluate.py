@@ -36,10 +36,10 @@ def evaluate(
     experiment: Experiment, model: Translator, vocabulary: Vocabulary, corpus: Corpus, valid: Examples
 ) -> Evaluation:
     """Score validation and all test splits alike. What aligns is chosen on validation."""
-    scores: list[RecordedScore] = []
-    nll: dict[str, list[float]] = {}
+    scores = []
+    nll = {}
     tests = {split: examples(corpus.splits[split], vocabulary) for split in corpus.tests}
-    data: dict[str, Examples] = {"valid": valid, **tests}
+    data = {"valid": valid, **tests}
     beam, alpha = experiment.decoding.beam, experiment.decoding.length_penalty
     started = time.perf_counter()
     hypotheses = {split: decode.translate(model, part, vocabulary, beam, alpha) for split, part in data.items()}

@@ -125,7 +125,7 @@ def _cpu() -> str:
 
 def _git() -> tuple[str | None, bool | None]:
     """Return the commit, and whether code, sweeps or lock differ from it; None outside a checkout."""
-    found: list[str] = []
+    found = []
     if not (CHECKOUT / ".git").exists():  # a folder above may be another repository
         return None, None
     for arguments in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", "study", "sweeps", "requirements.lock")):

@@ -286,7 +286,7 @@ class Task(pl.LightningModule):
             return
         self.count()
         new = self.global_step > (self.history[-1]["step"] if self.history else 0)
-        values: dict[str, float] = {}
+        values = {}
         if self.trainer.is_global_zero:
             with torch.autocast(self.device.type, enabled=False):
                 values = self._validate(new)

@@ -48,8 +48,8 @@ def translated(target: Iterable[str], sure: Source, *possible: Source) -> list[T
 
 def joined(spans: Iterable[Span]) -> Span:
     """Constituents in a row."""
-    source: list[Source] = []
-    target: list[Target] = []
+    source = []
+    target = []
     for span in spans:
         source += span.source
         target += span.target

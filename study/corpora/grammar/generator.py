@@ -111,7 +111,7 @@ def generate(data: Grammar) -> Corpus:
 
 def _distinct(data: Grammar, name: str, style: Style) -> Iterator[Pair]:
     """Yield an endless stream of different sentence pairs. The name seeds the stream."""
-    seen: set[str] = set()
+    seen = set()
     for drawn in _plans(data, name, style):
         pair, _ = _realised(drawn)
         if pair.source not in seen:
@@ -123,7 +123,7 @@ def _pools(data: Grammar) -> Splits:
     """Return train, valid and test: one stream, each sentence to its pool until all are full."""
     sizes = {"train": data.train_pairs, "valid": VALID, "test": data.test_pairs}
     splits: Splits = {name: [] for name in sizes}
-    seen: set[str] = set()
+    seen = set()
     for drawn in _plans(data, "pools", POOLED):
         pair, key = _realised(drawn)
         pool = _pool(data, key, drawn)

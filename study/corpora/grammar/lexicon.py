@@ -7,7 +7,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 Gender = Literal["m", "f", "n"]
 
@@ -105,7 +105,7 @@ def lexicon(name: Literal["small", "large"]) -> Lexicon:
     tables = tomllib.loads(Path(__file__).with_name("lexicon.toml").read_text(encoding="utf-8"))
     kinds = {"nouns": Noun, "adverbs": Adverb, "conjunctions": Conjunction, "determiners": Determiner}
     kinds |= {"adjectives": Word, "prepositions": Word}
-    entries: dict[str, Any] = {}
+    entries = {}
     for table, rows in tables.items():
         kept = [dict(row) for row in rows if row.pop("small", False) or name == "large"]
         entries[table] = tuple(kinds.get(table, Verb)(**row) for row in kept)

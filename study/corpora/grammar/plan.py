@@ -63,7 +63,7 @@ def _unit(outline: Outline, length: int, words: Lexicon, draw: Draw) -> Clause |
 
 
 def _tree(shape: Shape, drawn: list[Frame], lexicon: Lexicon, draw: Draw) -> Clause | None:
-    tree: list[Clause] = []
+    tree = []
     for part, frame in zip(shape, drawn, strict=True):
         if part.role == "main":
             tree.append(_main(frame, draw))

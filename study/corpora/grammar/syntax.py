@@ -35,7 +35,7 @@ def clause(tree: Clause) -> Span:
 
 
 def _constituents(tree: Clause) -> dict[str, Span]:
-    parts: dict[str, Span] = {}
+    parts = {}
     for slot, case in _CASES.items():
         phrase = tree.phrase(slot)
         if phrase and slot == tree.frame.gap:
