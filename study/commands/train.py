@@ -52,7 +52,8 @@ def main(argv: Sequence[str]) -> int:
     try:
         experiment = experiment_from(*fields)
     except InputError as reason:
-        if SWEEP in os.environ and _plausible(fields[1]):  # a few failures would end an agent
+        valid = [takes(name, value) for name, value in fields[1].items()]
+        if SWEEP in os.environ and valid and all(valid):  # only their combination is rejected: failures end an agent
             from study.tracking import tracker
 
             print(f"inapplicable: {reason}")
@@ -101,11 +102,6 @@ def layers(args: argparse.Namespace) -> list[dict[str, Any]]:
             raise InputError(f"{name}: expected fields such as `seed: 1`, got {type(tree).__name__}.")
     flags = {name: value for name, value in vars(args).items() if name in declared()}
     return [*map(expand, texts.values()), flags]
-
-
-def _plausible(overrides: dict[str, Any]) -> bool:
-    """Return True if each value is valid by itself, so that only their combination is rejected."""
-    return bool(overrides) and all(takes(name, value) for name, value in overrides.items())
 
 
 def _run(experiment: Experiment, folder: Path) -> int:
