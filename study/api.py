@@ -82,7 +82,7 @@ def experiment(preset: str | None = None, /, **fields: Any) -> Experiment:
     from study.config.overrides import PRESET
     from study.sweep.fields import expand, full_name
 
-    values: dict[str, Any] = {}
+    values = {}
     for name, value in expand(fields).items():
         full = full_name(name)
         if full in values or (full == PRESET and preset is not None):

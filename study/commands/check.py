@@ -12,17 +12,16 @@ cannot be used. It has train, valid and test splits, each a pair of files (train
 possible one, counted in tokens between blanks.
 """
 
-from __future__ import annotations
-
 import inspect
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from study.commands.options import Parser, say, table_lines
 from study.config import plugins
 from study.corpora import Pair, mean_words
+from study.corpora.corpus import Splits
 from study.corpora.parallel import content, find, read, with_links
 from study.corpora.text import alike, remarks
 from study.errors import InputError
@@ -37,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, or a file, class or folder that cannot be used.
     """
-    parser = Parser(prog="study check", description=__doc__)
+    parser = Parser("check", __doc__)
     text = "a Python file, and the class if it has several; or a folder of text"
     parser.add_argument("mechanism", metavar="FILE.py[:CLASS]|FOLDER", help=text)
     for name, text in (("source", "source language of text: the ending of its files, as cs"), ("target", "its target")):
@@ -79,7 +78,7 @@ def _check_text(folder: Path, source: str, target: str) -> int:
     if not (paths_of := find(folder, source, target)):
         names = f"train.{source} and train.{target}, or train.tsv"
         raise InputError(f"{folder}: expected files such as {names}, got none. Check --source and --target.")
-    splits: dict[str, list[Pair]] = {}
+    splits: Splits = {}
     problems = [f"{folder}: expected a split {name}, got none." for name in ("train", "valid") if name not in paths_of]
     if not paths_of.keys() - {"train", "valid"}:
         problems.append(f"{folder}: expected a test split beside train and valid, got none.")
@@ -104,7 +103,7 @@ def _check_text(folder: Path, source: str, target: str) -> int:
     return 0
 
 
-def _row(name: str, splits: Mapping[str, list[Pair]]) -> dict[str, Any]:
+def _row(name: str, splits: Splits) -> dict[str, Any]:
     pairs = [(pair.source, pair.target) for pair in splits[name]]
     sources = {alike(pair.source) for pair in splits.get("train", splits[name])}
     return {

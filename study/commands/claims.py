@@ -8,8 +8,6 @@ fields, a metric. docs/statistics.md lists the fields, and study/claims/claims.y
 file of sweeps/; `sweep: PATH.yaml` is any other sweep file.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -30,7 +28,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, claim or record, or a folder that is absent.
     """
-    parser = Parser(prog="study claims", description=__doc__)
+    parser = Parser("claims", __doc__)
     add = parser.add_argument
     add("claim", nargs="*", metavar="N", help="number or name of a claim; repeatable (default: all claims)")
     parser.share("--claims")

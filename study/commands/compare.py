@@ -8,8 +8,6 @@ map the fields in which the models differ, the id, the translation, and the entr
 to 1 (uniform). Rows are target tokens, columns source tokens; in self-attention both are of one sentence.
 """
 
-from __future__ import annotations
-
 import shutil
 import textwrap
 from argparse import Namespace
@@ -32,7 +30,7 @@ def main(argv: Sequence[str]) -> int:
         InputError: no such run, site, layer or head, a sentence that cannot be translated, or a file that cannot be
             written.
     """
-    parser = Parser(prog="study compare", description=__doc__)
+    parser = Parser("compare", __doc__)
     text = f"{RUN}; last, if you like, a source sentence of two words or more, in quotes"
     parser.add_argument("run", nargs="+", metavar="RUN", help=text)
     parser.share("--plot", "--beam", "--site", "--layer", "--head", "--runs")

@@ -8,8 +8,6 @@ tokens. Only matrix products and convolutions count, a multiplication and an add
 slot count, because they are computed. Shared parameters count once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from study.commands import train
@@ -23,7 +21,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong flag or configuration, or a corpus that cannot be read.
     """
-    parser = Parser(prog="study explain", description=__doc__, usage="study explain [--FIELD VALUE ...] [...]")
+    parser = Parser("explain", __doc__, usage="study explain [--FIELD VALUE ...] [...]")
     train.add_experiment(parser)
     args = parser.parse_args(argv)
     experiment = experiment_from(*train.layers(args))

@@ -5,8 +5,6 @@ compared with the SHA-256 that the package carries. The folder appears when it i
 continues with the same command. Needs no torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from study.commands.options import Parser
@@ -18,7 +16,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, another folder results, or a place without the files of this version.
     """
-    parser = Parser(prog="study fetch", description=__doc__)
+    parser = Parser("fetch", __doc__)
     parser.add_argument("what", choices=["results"], help="the published results: tables, figures, runs and models")
     text = "a checkout, its folder results, a .zip of it, or the URL of its files (default: the project's own)"
     parser.add_argument("--from", dest="place", metavar="PLACE", help=text)

@@ -17,8 +17,6 @@ A condition has comparisons of columns and values, `and`, `or`, `not`, `in [2, 4
 `isin([2, 4])` and `str.contains("text")` of a column. Anything else is refused.
 """
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -30,6 +28,7 @@ from study.folders import sweeps_folder
 from study.store.find import stores
 
 Rows = Sequence[Mapping[Any, Any]]
+Lines = Iterator[dict[str, Any]]
 SCORES = ("exact", "bleu")
 MOST = 40
 """Runs that the text has."""
@@ -43,7 +42,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option or condition, no such folder, or a file that cannot be read.
     """
-    parser = Parser(prog="study ls", description=__doc__)
+    parser = Parser("ls", __doc__)
     add = parser.add_argument
     add("what", choices=("runs", *LISTERS), metavar="WHAT", help="runs, sweeps, presets, fields, scores or corpora")
     add("--query", metavar="EXPR", help="only runs that meet this condition")
@@ -106,7 +105,7 @@ def _runs(args: Namespace) -> tuple[Rows, list[str], list[str]]:
     return table, names, [name for name in dict.fromkeys(usual) if name in names]
 
 
-def _sweeps() -> Iterator[dict[str, Any]]:
+def _sweeps() -> Lines:
     from study.sweep.spec import load
 
     for path in sorted(sweeps_folder().glob("*.yaml")):
@@ -120,7 +119,7 @@ def _sweeps() -> Iterator[dict[str, Any]]:
         yield {"sweep": path.stem, **sizes, "metric": metric, "description": spec.description}
 
 
-def _presets() -> Iterator[dict[str, Any]]:
+def _presets() -> Lines:
     from study.config import TEXTBOOK
 
     for name, arm in TEXTBOOK.items():
@@ -128,7 +127,7 @@ def _presets() -> Iterator[dict[str, Any]]:
         yield {"preset": name, **fields, "source": arm.source, "differs": arm.differs}
 
 
-def _fields() -> Iterator[dict[str, Any]]:
+def _fields() -> Lines:
     from study.config.fields import rows
     from study.sweep.fields import short_name
 
@@ -136,7 +135,7 @@ def _fields() -> Iterator[dict[str, Any]]:
         yield {"field": row["field"], "short": short_name(row["field"])} | row
 
 
-def _scores() -> Iterator[dict[str, Any]]:
+def _scores() -> Lines:
     from study.scores import metrics
 
     names = dict.fromkeys(name for section in _sections() for name in metrics.names(section))
@@ -153,7 +152,7 @@ def _scores() -> Iterator[dict[str, Any]]:
             }
 
 
-def _corpora() -> Iterator[dict[str, Any]]:
+def _corpora() -> Lines:
     for section in _sections():
         task = " ".join((type(section).__doc__ or "").split("\n\n")[0].split())
         yield {"name": section.name, "splits": ", ".join(["train", *section.scored]), "task": task}
@@ -165,7 +164,7 @@ def _sections() -> list[Any]:
     return [kind.example() for kind in KINDS.values()]
 
 
-LISTERS: dict[str, Callable[[], Iterator[dict[str, Any]]]] = {
+LISTERS: dict[str, Callable[[], Lines]] = {
     "sweeps": _sweeps,
     "presets": _presets,
     "fields": _fields,

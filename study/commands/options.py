@@ -1,7 +1,5 @@
 """The parser of every verb, the options that verbs share, and what they print."""
 
-from __future__ import annotations
-
 import argparse
 import difflib
 import itertools
@@ -12,15 +10,12 @@ import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from study import files
 from study.errors import InputError, shown
 from study.folders import runs_folder as runs_folder
 from study.store.find import RUN
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 class OnePath(argparse.Action):
@@ -37,11 +32,13 @@ class OnePath(argparse.Action):
 class Parser(argparse.ArgumentParser):
     """Argument parser of a verb. A mistake becomes an `InputError`, in the words of argparse."""
 
-    def __init__(self, **given: Any) -> None:
-        given["description"] = "\n".join(paragraphs(given.get("description") or ""))
-        super().__init__(**{"formatter_class": argparse.RawDescriptionHelpFormatter, "allow_abbrev": False, **given})
+    def __init__(self, verb: str, about: str | None, *shared: str, usage: str | None = None) -> None:
+        """Make the parser of a verb, with the docstring of its module and options that several verbs have."""
+        kind, text = argparse.RawDescriptionHelpFormatter, "\n".join(paragraphs(about or ""))
+        super().__init__(f"study {verb}", usage, text, formatter_class=kind, allow_abbrev=False)
         self.register("type", Path, path)
         self.register("action", None, OnePath)
+        self.share(*shared)
 
     def add_argument_group(self, title: str, description: str | None = None) -> Any:  # type: ignore[override]
         """Add a group of options, with a description as wide as the terminal."""
@@ -133,7 +130,7 @@ def program() -> str:
     return "study" if shutil.which("study") == script else f"{shlex.quote(sys.executable)} -P -m study"
 
 
-def write_picture(figure: Figure, path: Path, option: str = "--plot") -> None:
+def write_picture(figure: Any, path: Path, option: str = "--plot") -> None:
     """Write a figure as a PNG, or as an SVG if the name ends so.
 
     Raises:
@@ -167,7 +164,7 @@ def columns() -> int:
 def paragraphs(text: str) -> list[str]:
     """Return the lines of a text, as long as the terminal has them. An indented line stays a line of its own."""
     text = re.sub(r"(?m)(^ +- .*)\n +(?=[^ -])", r"\1 ", re.sub(r"(?<=\S)\n(?=\S)", " ", text))
-    lines: list[str] = []
+    lines = []
     for line in text.split("\n"):
         indent = " " * (len(line) - len(line.lstrip(" -")))
         lines += textwrap.wrap(line, columns(), subsequent_indent=indent) or [""]

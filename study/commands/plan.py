@@ -6,8 +6,6 @@ sweep, yours or published ones, in the corpus and family where it is largest; or
 docs/statistics.md has the formulas.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from functools import partial
@@ -24,9 +22,8 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option or sweep file, or no runs to measure the standard deviation on.
     """
-    parser = Parser(prog="study plan", description=__doc__)
+    parser = Parser("plan", __doc__, "sweep", "--runs")
     add, share = parser.add_argument, partial(_number, high=1.0)
-    parser.share("sweep", "--runs")
     text = "smallest difference of interest, in units of the score"
     add("--margin", type=_number, required=True, metavar="X", help=text)
     add("--metric", metavar="NAME", help="split/score whose values on validation are read (default: that of the sweep)")

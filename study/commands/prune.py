@@ -5,8 +5,6 @@ and its model.pt for `study translate`. The order of removal depends on training
 that has a record is not repeated.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 
@@ -27,8 +25,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: no such run, an option that means nothing, or a folder that cannot be written.
     """
-    parser = Parser(prog="study prune", description=__doc__)
-    parser.share("run", "--runs")
+    parser = Parser("prune", __doc__, "run", "--runs")
     for name in FIELDS:
         field = Pruning.model_fields[name]
         default = "" if field.default is None else f" (default: {field.default})"

@@ -15,8 +15,6 @@ A published run is never changed. The same command continues after an interrupti
 published files, which `study reproduce` copies to README.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -31,8 +29,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option or sweep file, or a run that cannot be published.
     """
-    parser = Parser(prog="study publish", description=__doc__)
-    parser.share("sweep", "--runs", "--results")
+    parser = Parser("publish", __doc__, "sweep", "--runs", "--results")
     text = "publish although runs are missing or failed; REASON is recorded"
     parser.add_argument("--partial", metavar="REASON", help=text)
     args = parser.parse_args(argv)

@@ -13,8 +13,6 @@ Other output goes to the folder --out (default: RUNS/report/NAME, of published r
 `figures`). Several sweeps without --out are printed alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -29,10 +27,9 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, name, sweep file or record, or a folder that is absent or cannot be written.
     """
-    parser = Parser(prog="study report", description=__doc__)
+    parser = Parser("report", __doc__)
     parser.add_argument("sweep", nargs="*", **SHARED["sweep"])
-    text = "draw these figures of the study (no name: all)"
-    parser.add_argument("--figures", nargs="*", metavar="NAME", help=text)
+    parser.add_argument("--figures", nargs="*", metavar="NAME", help="draw these figures of the study (no name: all)")
     parser.share("--runs", "--out")
     args = parser.parse_args(argv)
     if bool(args.sweep) == (args.figures is not None):

@@ -6,8 +6,6 @@ says whether a file changed. Needs no torch. Numbers typed by hand are not check
 exit status: 0 no file differs from git; 1 files differ, and are listed; 2 wrong input
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -21,9 +19,8 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, or a published file that cannot be used.
     """
-    parser = Parser(prog="study reproduce", description=__doc__)
-    steps = "tables, figures, readme or paper (default: all)"
-    parser.add_argument("steps", nargs="*", metavar="STEP", help=steps)
+    parser = Parser("reproduce", __doc__)
+    parser.add_argument("steps", nargs="*", metavar="STEP", help="tables, figures, readme or paper (default: all)")
     parser.share("--results")
     args = parser.parse_args(argv)
     from study.publish.reproduce import reproduce

@@ -8,8 +8,6 @@ rerun that was interrupted continues. A rerun that is finished is compared witho
 again. A run that was made on one CPU thread is made so again. Nothing is sent to W&B, unless WANDB_MODE is set.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,8 +29,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: no such run, a record of another version, or data or a folder that cannot be used.
     """
-    parser = Parser(prog="study rerun", description=__doc__)
-    parser.share("run", "--data", "--runs")
+    parser = Parser("rerun", __doc__, "run", "--data", "--runs")
     args = parser.parse_args(argv)
     runs = runs_folder(args.runs)
     require_working(runs)

@@ -12,8 +12,6 @@ A CORPUS (`study ls corpora`) instead of a run prints the sizes of its splits an
 links. Needs no torch and no model.
 """
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -34,8 +32,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: no such run, corpus or split, or a record or corpus that cannot be read.
     """
-    parser = Parser(prog="study show", description=__doc__)
-    parser.share("run", "--plot")
+    parser = Parser("show", __doc__, "run", "--plot")
     instead = parser.add_mutually_exclusive_group()
     instead.add_argument("--sentences", action="store_true", help="print the translations instead, the worst first")
     instead.add_argument("--json", action="store_true", help="print the record instead")

@@ -5,8 +5,6 @@ published results, or of your own runs with --runs. The pages need no server, no
 index.html. Trains nothing and needs no torch.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -20,7 +18,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, sweep file or record, or a folder that has other files or cannot be written.
     """
-    parser = Parser(prog="study site", description=__doc__)
+    parser = Parser("site", __doc__)
     add = parser.add_argument
     parser.share("--claims")
     add("--runs", type=Path, metavar="DIR", help="runs of your own, or other results (default: the published ones)")

@@ -11,8 +11,6 @@ exit status: 0 every run has a result; 1 runs failed, and are listed with their 
 interrupted, by Ctrl-C or SIGTERM
 """
 
-from __future__ import annotations
-
 import argparse
 import fnmatch
 import importlib.util
@@ -195,7 +193,7 @@ def _report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
 
 
 def _parser() -> Parser:
-    parser = Parser(prog="study sweep", description=__doc__)
+    parser = Parser("sweep", __doc__)
     add = parser.add_argument
     text = "a sweep file, or the name of a sweep of this study; with --tag, a folder"
     add("file", **SHARED["sweep"] | {"help": text})

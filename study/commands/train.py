@@ -5,8 +5,6 @@ Every field of an experiment is a flag. If a field is given more than once, the 
 there. A run that has a record is not trained again.
 """
 
-from __future__ import annotations
-
 import argparse
 import importlib.util
 import os
@@ -47,15 +45,15 @@ def main(argv: Sequence[str]) -> int:
     """
     if SWEEP in os.environ:
         processes.with_parent()
-    parser = Parser(prog="study train", description=__doc__, usage="study train [--FIELD VALUE ...] [...]")
-    parser.share("--runs")
+    parser = Parser("train", __doc__, "--runs", usage="study train [--FIELD VALUE ...] [...]")
     add_experiment(parser)
     args = parser.parse_args(argv)
     fields = layers(args)
     try:
         experiment = experiment_from(*fields)
     except InputError as reason:
-        if SWEEP in os.environ and _plausible(fields[1]):  # a few failures would end an agent
+        valid = [takes(name, value) for name, value in fields[1].items()]
+        if SWEEP in os.environ and valid and all(valid):  # only their combination is rejected: failures end an agent
             from study.tracking import tracker
 
             print(f"inapplicable: {reason}")
@@ -80,7 +78,7 @@ def add_experiment(parser: Parser) -> None:
         help='fields as JSON, dotted or nested: {"model.attention.scale": "none", "seed": 2}. The key arm takes '
         "several fields as one text, with short names: scale=none key_width=512",
     )
-    groups: dict[str, Any] = {}
+    groups = {}
     for row in rows():
         name, section = row["field"], row["field"].rpartition(".")[0] or "experiment"
         if section not in groups:
@@ -104,11 +102,6 @@ def layers(args: argparse.Namespace) -> list[dict[str, Any]]:
             raise InputError(f"{name}: expected fields such as `seed: 1`, got {type(tree).__name__}.")
     flags = {name: value for name, value in vars(args).items() if name in declared()}
     return [*map(expand, texts.values()), flags]
-
-
-def _plausible(overrides: dict[str, Any]) -> bool:
-    """Return True if each value is valid by itself, so that only their combination is rejected."""
-    return bool(overrides) and all(takes(name, value) for name, value in overrides.items())
 
 
 def _run(experiment: Experiment, folder: Path) -> int:

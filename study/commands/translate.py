@@ -8,8 +8,6 @@ to the source word that it attends to most. A line such as `0-0 2-1` has links s
 from 0. A word is a run of letters and digits, or one punctuation mark.
 """
 
-from __future__ import annotations
-
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
@@ -26,8 +24,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: no such run, an empty sentence, no such layer, or a file that cannot be written.
     """
-    parser = Parser(prog="study translate", description=__doc__)
-    parser.share("run")
+    parser = Parser("translate", __doc__, "run")
     parser.add_argument("sentence", nargs="?", metavar="SENTENCE", help="a source sentence, in quotes")
     text = "align the pairs of a split of the run's corpus (default: its first test split)"
     parser.add_argument("--align", nargs="?", const="", metavar="SPLIT", help=text)

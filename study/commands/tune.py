@@ -7,8 +7,6 @@ parameter `arm` are the arms; the other parameters with several values or a rang
 and run_cap limits the runs of all arms together.
 """
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +14,7 @@ from statistics import median
 from typing import Any
 
 from study.commands import sweep
-from study.commands.options import SHARED, Parser, say, table_lines
+from study.commands.options import Parser, say, table_lines
 from study.folders import sweep_file
 from study.scores.metrics import decimals, metric_of
 from study.store import records
@@ -33,12 +31,11 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, a file that is no search on validation, or a folder that cannot be used.
     """
-    parser = Parser(prog="study tune", description=__doc__)
-    parser.add_argument("file", **SHARED["sweep"])
+    parser = Parser("tune", __doc__, "sweep")
     sweep.add_local(parser)
     parser.set_defaults(engine="local")
     args = parser.parse_args(argv)
-    declared = search.load(sweep_file(args.file))
+    declared = search.load(sweep_file(args.sweep))
 
     def report(spec: Spec, out: Path, args: argparse.Namespace) -> None:
         rows = [{"arm": text(arm), **_row(declared, cells, out)} for arm, cells in declared.arms.items()]

@@ -11,8 +11,6 @@ Scores that need the model (alignment error, contrasts) are not checked.
 exit status: 0 nothing differs; 1 something differs, and is listed; 2 wrong input
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Sequence
 
@@ -26,8 +24,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, or no such folder.
     """
-    parser = Parser(prog="study verify", description=__doc__)
-    parser.share("--results")
+    parser = Parser("verify", __doc__, "--results")
     text = "score the translations of all runs again, or of one in N, drawn by the root hash"
     parser.add_argument("--rescore", nargs="?", type=_part, const=1, metavar="1/N", help=text)
     text = "check only what `study reproduce` reads, not the tables, figures and pages that it writes"

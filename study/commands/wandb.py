@@ -15,8 +15,6 @@ The project is attention-ablation; WANDB_PROJECT and WANDB_ENTITY choose another
 exit status: 0 all is sent; 1 some runs could not be sent, and are listed; 2 wrong input, or no account
 """
 
-from __future__ import annotations
-
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -38,7 +36,7 @@ def main(argv: Sequence[str]) -> int:
     Raises:
         InputError: a wrong option, no such folder or sweep, or W&B cannot be reached.
     """
-    parser = Parser(prog="study wandb", description=__doc__)
+    parser = Parser("wandb", __doc__)
     add = parser.add_argument
     add("what", choices=("push",), metavar="push", help="send runs to W&B from their records")
     add("folder", type=Path, metavar="FOLDER|RUN", help=f"a folder of runs, results (the published runs), or {RUN}")

@@ -1,7 +1,5 @@
 """Check for W&B credentials on this machine. Without them, runs stay offline."""
 
-from __future__ import annotations
-
 PROJECT = "attention-ablation"
 """W&B project of all runs, unless another is asked for."""
 OF_A_SWEEP = ("WANDB_SWEEP_ID", "WANDB_SWEEP_PARAM_PATH")

@@ -24,25 +24,23 @@ from study.schema import Frozen, Size
 class AttentionConfig(Frozen):
     """One attention site: maps → score · scale → weights → mix → combine."""
 
-    score: Annotated[str, Choice("score")] = chosen("score", "dot")
+    score: str = chosen("score", "dot")
     additive_width: Size | None = Field(None, description="A, the hidden width of an additive score (derived: K).")
     rank: Size | None = Field(None, description="R, the rank of score low_rank (derived: a quarter of K).")
-    bilinear_init: Annotated[str, Choice("bilinear_init")] = chosen("bilinear_init", "xavier", "Initial W of bilinear.")
+    bilinear_init: str = chosen("bilinear_init", "xavier", "Initial W of bilinear.")
     scale: Annotated[str, Choice("scale")] | None = Field(
         None,
         description=f"Factor on the score. {table.SCALE.described} d is the number of terms that the score sums over, "
         "such as K for dot and A for additive (derived: rsqrt for products, learned for cosine, else none).",
     )
-    logits: Annotated[str, Choice("logits")] = chosen("logits", "plain", "From scaled scores e to logits.")
-    cap: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        None, description=f"c of logits cap (derived: {table.DERIVED['cap']:g})."
+    logits: str = chosen("logits", "plain", "From scaled scores e to logits.")
+    cap: float | None = Field(
+        None, gt=0, allow_inf_nan=False, description=f"c of logits cap (derived: {table.DERIVED['cap']:g})."
     )
-    maps: Annotated[str, Choice("maps")] = chosen("maps", "separate", "Maps from states to queries and keys.")
+    maps: str = chosen("maps", "separate", "Maps from states to queries and keys.")
     equal_start: bool = Field(False, description="Separate maps that start with the same values, W_K = W_Q.")
-    norm: Annotated[str, Choice("norm")] = chosen("norm", "none", "Queries and keys.")
-    weights: Annotated[str, Choice("weights")] = chosen(
-        "weights", "softmax", "From logits e to weights, over S visible slots."
-    )
+    norm: str = chosen("norm", "none", "Queries and keys.")
+    weights: str = chosen("weights", "softmax", "From logits e to weights, over S visible slots.")
     heads: Size = Field(1, description="H, the number of heads.")
     groups: Size | None = Field(
         None,
@@ -53,16 +51,19 @@ class AttentionConfig(Frozen):
         None, description="K per head, unless maps are raw (derived: Dq/H; half of it with combine differential)."
     )
     value_width: Size | None = Field(None, description="V per head, with projected values (derived: D/H).")
-    values: Annotated[str, Choice("values")] = chosen("values", "projected")
-    combine: Annotated[str, Choice("combine")] = chosen("combine", "concat", "Combination of the heads.")
-    output: Annotated[str, Choice("output")] = chosen("output", "projected")
-    reach: Annotated[str, Choice("reach")] = chosen("reach", "global", "Visible slots that a query attends to.")
-    window: Annotated[int, Field(ge=0, le=10**8)] | None = Field(
+    values: str = chosen("values", "projected")
+    combine: str = chosen("combine", "concat", "Combination of the heads.")
+    output: str = chosen("output", "projected")
+    reach: str = chosen("reach", "global", "Visible slots that a query attends to.")
+    window: int | None = Field(
         None,
+        ge=0,
+        le=10**8,
         description=f"Half-width of the window of a local reach; 0: its centre (derived: {table.DERIVED['window']}).",
     )
-    entropy_bonus: Annotated[float, Field(ge=0)] | None = Field(
+    entropy_bonus: float | None = Field(
         None,
+        ge=0,
         description=f"β, weight of the entropy in reach hard (derived: {table.DERIVED['entropy_bonus']}).",
     )
     exclude_self: bool = Field(False, description="Self-attention only: no query sees the slot of its own position.")

@@ -1,7 +1,5 @@
 """The encoder–decoder that has the fields of a decoder-only arm."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The experiment: all fields that decide a run's numbers, and the few that do not."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -39,7 +37,7 @@ class Training(Frozen):
         description="Learning rate after the warm-up. linear: falls to 1 / (steps − warmup) of the peak at the last "
         "update. inverse_sqrt: falls with the inverse square root of the update. constant: stays.",
     )
-    adam_beta2: Annotated[float, Field(gt=0, lt=1)] = Field(0.98, description="β2 of Adam (β1 is .9, ε 1e-9).")
+    adam_beta2: float = Field(0.98, gt=0, lt=1, description="β2 of Adam (β1 is .9, ε 1e-9).")
     label_smoothing: Rate = Field(0.1, description="Label smoothing of the training loss.")
     clip: Positive = Field(1.0, description="Largest norm of the gradient; larger gradients are scaled down.")
     validate_every: Size = Field(250, description="Updates between validations.")
@@ -86,11 +84,13 @@ class Trainer(Frozen):
     """Hardware of the run; not part of the identity."""
 
     device: Literal["auto", "cpu", "cuda"] = Field("auto", description="Device: auto uses a GPU if there is one.")
-    devices: Annotated[int, Field(ge=1, le=64)] = Field(
-        1, description="Number of GPUs, or with device cpu of processes, that share every batch of a run."
+    devices: int = Field(
+        1, ge=1, le=64, description="Number of GPUs, or with device cpu of processes, that share every batch of a run."
     )
-    threads: Annotated[int, Field(ge=1, le=1024)] | None = Field(
+    threads: int | None = Field(
         None,
+        ge=1,
+        le=1024,
         description=f"CPU threads of torch, of each process (default: 1 on a CPU for models of width {SMALL} or less, "
         "which more make slower; else torch's own choice).",
     )

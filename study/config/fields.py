@@ -1,7 +1,5 @@
 """Every field of an experiment: its kinds, its values, its default and its meaning, for help, lists and sweep files."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ number: folders, devices, workers, logging. A default that is ever changed keeps
 `json_schema_extra={"introduced": value}` on the field.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from functools import cache

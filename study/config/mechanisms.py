@@ -12,8 +12,6 @@ o output of a head · c output of the site · d width that a score sums over · 
 t, s query and slot.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -25,6 +23,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticKnownError, core_schema
 
 from study.config import plugins
+
+Names = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Facts:
     """Words of --help; the formula if there are none."""
     control: str = ""
     """`control`, with the reason after a colon, for a value that exists to be compared with."""
-    options: tuple[str, ...] = ()
+    options: Names = ()
     """Fields that belong to this value, and to those others of its axis that list them."""
 
 
@@ -54,7 +54,7 @@ class ScoreFacts(Facts):
     """The scale if none is given."""
     d: Literal["", "K", "Kq", "Kk", "A", "R"] = ""
     """Symbol of the width that the score sums over; empty if it has none, so that no scale can divide by it."""
-    reads: tuple[str, ...] = ("query", "key")
+    reads: Names = ("query", "key")
     """Its inputs: query, key, the query's position, the slot's number. Without any, all slots score 0."""
     equal_sizes: bool = False
     """Queries and keys must have one width."""
@@ -130,7 +130,7 @@ class MapsFacts(Facts):
 class CombineFacts(Facts):
     """Facts about a combination of heads."""
 
-    outputs: tuple[str, ...] = ("projected",)
+    outputs: Names = ("projected",)
     """The values of axis output that it takes."""
     alone: str = "concat"
     """The combination that it equals with one head, where its own name is refused; empty for the base of the others."""
@@ -157,7 +157,7 @@ class ReachFacts(Facts):
 
     within: str = ""
     """Condition on the slots s that stay visible."""
-    after: tuple[str, ...] = ()
+    after: Names = ()
     """Steps from the normalised weights a to those that mix, in the order of computation."""
     mixed: str = AS_MIXED
     """Output of a head."""
@@ -203,7 +203,7 @@ class StartFacts(Facts):
 class SiteFacts(Facts):
     """Facts about a whole site. Its options are the fields of an attention that it reads; it takes no others."""
 
-    sites: tuple[str, ...] = ("encoder_self", "decoder_self", "cross", "joint")
+    sites: Names = ("encoder_self", "decoder_self", "cross", "joint")
     """The sites at which it may stand."""
     positions: bool = False
     """It applies relative positions itself."""
@@ -238,7 +238,7 @@ class MemoryFacts(Facts):
     """Number of slots, if it does not depend on the sentence or on a field."""
     ordered: bool = False
     """Slots are source tokens in their order."""
-    families: tuple[str, ...] = ("recurrent", "transformer")
+    families: Names = ("recurrent", "transformer")
 
 
 @dataclass(frozen=True)
@@ -293,11 +293,11 @@ class Axis(dict[str, Row]):
             raise ValueError(f"{where}.formula: expected the equation as a text, such as formula='q·k', got ''")
         return row
 
-    def those(self, fact: Callable[[Row], Any]) -> tuple[str, ...]:
+    def those(self, fact: Callable[[Row], Any]) -> Names:
         """Return the names of the rows for which a fact is true."""
         return tuple(name for name, row in self.items() if fact(row))
 
-    def taking(self, option: str) -> tuple[str, ...]:
+    def taking(self, option: str) -> Names:
         """Return the names of the rows that take an option."""
         return self.those(lambda row: option in row.options)
 
@@ -517,9 +517,9 @@ def derived(option: str, width: int) -> Any:
 
 
 VARIANTS = (
-    *("logit_init=matched", "equal_start=true", "exclude_self=true", "bilinear_init=identity", "init=direct"),
-    *("logit_init=rsqrt", "map_rate=rsqrt"),
-)
+    "logit_init=matched", "equal_start=true", "exclude_self=true", "bilinear_init=identity", "init=direct",
+    "logit_init=rsqrt", "map_rate=rsqrt",
+)  # fmt: skip
 """Settings that make a variant of an arm. Figures draw a variant hollow, with the marker of its place here."""
 
 
@@ -530,7 +530,7 @@ class Choice:
         self.axis, self.family = axis, family
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> Names:
         """The values."""
         return AXES[self.axis].those(lambda row: self.family in ("", *getattr(row, "families", (self.family,))))
 
@@ -553,9 +553,11 @@ class Choice:
         return core_schema.no_info_plain_validator_function(self.check)
 
 
-def chosen(axis: str, default: str, text: str = "") -> Any:
+def chosen(axis: str, default: str, text: str = "", family: str = "") -> Any:
     """Declare a field that is a choice, with its default; its description is a text and then every value."""
-    return Field(default, description=f"{text} {AXES[axis].described}".lstrip())
+    field: Any = Field(default, description=f"{text} {AXES[axis].described}".lstrip())
+    field.metadata.append(Choice(axis, family))
+    return field
 
 
 def choices(declared: FieldInfo) -> tuple[Any, ...]:

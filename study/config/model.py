@@ -1,7 +1,5 @@
 """The model section: the three families."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
@@ -28,7 +26,6 @@ Embeddings = Annotated[Tying, Field(description="separate; target = output; shar
 Hidden = Annotated[int, Field(ge=0, le=10**8)] | None
 FeedForward = Annotated[Hidden, Field(description="Hidden width of the feed-forward blocks (derived: 4 D).")]
 RESIDUAL = "Dropout on embeddings, in feed-forward blocks and on every addition to the residual stream."
-MEMORIES = f"Memory of the decoder. {MEMORY.described}"
 
 
 class Recurrent(Frozen):
@@ -40,14 +37,14 @@ class Recurrent(Frozen):
     layers: Depth = 1
     cell: Literal["gru", "lstm"] = Field("gru", description="The recurrent cell.")
     bidirectional: bool = Field(True, description="Encode in both directions, each with half of the width.")
-    decoder: Annotated[str, Choice("decoder")] = chosen("decoder", "luong", "State that gives the query.")
+    decoder: str = chosen("decoder", "luong", "State that gives the query.")
     input_feeding: bool = Field(False, description="luong only: the last readout enters the cell.")
     readout: Literal["tanh", "linear"] = Field("tanh", description="tanh(W_c [c; s]) or W_c [c; s].")
-    memory: Annotated[str, Choice("memory", "recurrent")] = Field("states", description=MEMORIES)
+    memory: str = chosen("memory", "states", "Memory of the decoder.", "recurrent")
     annotations: Annotations = None
     annotation_width: AnnotationWidth = None
     penalty: Penalty = None
-    init: Annotated[str, Choice("init")] = chosen("init", "final", "Initial decoder state.")
+    init: str = chosen("init", "final", "Initial decoder state.")
     embeddings: Embeddings = "separate"
     dropout: Rate = Field(
         0.1,
@@ -104,7 +101,7 @@ class Transformer(Frozen):
         "name and a label). whole: the word. split: queries and keys read the name alone, values and the residual "
         "stream the label alone.",
     )
-    memory: Annotated[str, Choice("memory", "transformer")] = Field("states", description=MEMORIES)
+    memory: str = chosen("memory", "states", "Memory of the decoder.", "transformer")
     annotations: Annotations = None
     annotation_width: AnnotationWidth = None
     penalty: Penalty = None
@@ -217,10 +214,8 @@ def _resolve(model: Recurrent | Transformer | DecoderOnly, sites: Sites, memory_
     memory, slots = "states", None  # None where the sentence decides
     if not isinstance(model, DecoderOnly):
         memory, slots = model.memory, 1 if model.annotations == 1 else MEMORY[model.memory].slots
-    resolved: dict[str, Any] = {}
-    for name in type(sites).model_fields:
-        if (given := getattr(sites, name)) is None:
-            continue
+    resolved = {}
+    for name, given in sites.present.items():
         try:
             site = resolved[name] = given.resolved(model.width, memory_width)
             check(refusals.placed(site, name, memory, slots))

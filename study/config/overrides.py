@@ -1,7 +1,5 @@
 """Convert dotted overrides (`model.attention.heads` ↦ 4) to an `Experiment`, and validation errors to one line."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
@@ -14,6 +12,8 @@ from study.config.textbook import TEXTBOOK
 from study.corpora.catalogue import Data
 from study.errors import InputError
 
+Fields = Mapping[str, Any]
+"""Fields by name: dotted, nested, or both."""
 PRESET = "preset"
 """Name of a published model. Its fields lie below all others."""
 FAMILY = "model.family"
@@ -28,7 +28,7 @@ TAGS = {tag for _, kinds in UNIONS.values() for tag in kinds}
 LISTS_ALL = "`study train --help` lists all."
 
 
-def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
+def nested(overrides: Fields) -> dict[str, Any]:
     """`{"a.b": 1, "a": {"c": 2}}` ↦ `{"a": {"b": 1, "c": 2}}`; the later wins.
 
     Raises:
@@ -49,7 +49,7 @@ def nested(overrides: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+def flat(tree: Fields, prefix: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the dotted name and the value of every leaf: the inverse of `nested`."""
     for name, value in tree.items():
         if isinstance(value, Mapping):
@@ -58,7 +58,7 @@ def flat(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]
             yield prefix + name, value
 
 
-def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+def merged(base: Fields, over: Fields) -> dict[str, Any]:
     """Merge two trees; `over` wins where both have a value."""
     out = dict(base)
     for key, value in over.items():
@@ -67,7 +67,7 @@ def merged(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def experiment_from(*layers: Mapping[str, Any]) -> Experiment:
+def experiment_from(*layers: Fields) -> Experiment:
     """Build the experiment from layers of dotted or nested overrides; a later layer wins.
 
     Raises:
@@ -84,14 +84,14 @@ def experiment_from(*layers: Mapping[str, Any]) -> Experiment:
         raise InputError(one_line(error, tree)) from None
 
 
-def _preset(name: Any) -> Mapping[str, Any]:
+def _preset(name: Any) -> Fields:
     """Return the dotted fields of a published model."""
     if not isinstance(name, str) or name not in TEXTBOOK:
         raise InputError(f"{PRESET}: expected {', '.join(TEXTBOOK)}, got {name!r:.80}.")
     return TEXTBOOK[name].overrides
 
 
-def family_of(overrides: Mapping[str, Any]) -> Any:
+def family_of(overrides: Fields) -> Any:
     """Return the family that flat overrides declare, directly or by a preset."""
     if overrides.get(PRESET) is not None:
         overrides = {**_preset(overrides[PRESET]), **overrides}
@@ -102,7 +102,7 @@ FIELD = re.compile(r"(?![\w.]+\.py: )([a-z_]\w*(?:\.\w+)*): ")
 """Field at the beginning of a refusal, within the section that refuses; the file of a mechanism is none."""
 
 
-def one_line(error: ValidationError, given: Mapping[str, Any]) -> str:
+def one_line(error: ValidationError, given: Fields) -> str:
     """Return the first problem as one line: field, what was expected, what was given, remedy.
 
     Args:
@@ -125,7 +125,7 @@ def one_line(error: ValidationError, given: Mapping[str, Any]) -> str:
     return f"{'.'.join(parts)}: {what}" if parts else what
 
 
-def _foreign(parts: list[str], given: Mapping[str, Any]) -> str:
+def _foreign(parts: list[str], given: Fields) -> str:
     """Return the message for a field that a section lacks, with the kind of section that has it."""
     *above, name = parts
     tag, kinds = UNIONS.get(".".join(above), ("", {}))

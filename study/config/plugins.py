@@ -9,8 +9,6 @@ A file runs only if the command line names it, or has `--allow-code`. Reading a 
 nothing.
 """
 
-from __future__ import annotations
-
 import ast
 import hashlib
 import os
@@ -118,7 +116,7 @@ def _plugin(path: str, text: str, name: str | None) -> Plugin:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as problem:
         raise ValueError(f"{path}: no valid Python ({problem})") from None
-    found: dict[str, list[ast.keyword]] = {}
+    found = {}
     for node in (node for node in tree.body if isinstance(node, ast.ClassDef)):
         for statement in node.body:
             match statement:

@@ -1,8 +1,6 @@
 """The pruning section: which heads of a trained model go, in which order, and what is asked of what is left."""
 
-from __future__ import annotations
-
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -41,15 +39,20 @@ class Pruning(Frozen):
     site: Literal["all", "encoder_self", "decoder_self", "cross", "joint"] = Field(
         "all", description="Site whose heads are removed, or all sites together."
     )
-    fraction: Annotated[float, Field(gt=0, le=1)] | None = Field(
+    fraction: float | None = Field(
         None,
+        gt=0,
+        le=1,
         description=f"Share of heads to remove, with an order (derived: {DEFAULTS['fraction']}).",
     )
     draws: Size | None = Field(
         None, description=f"Random orders to average; the first makes the pruned model (derived: {DEFAULTS['draws']})."
     )
-    penalty: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = Field(
-        None, description=f"λ of order gates: nats per token that each head left adds (derived: {DEFAULTS['penalty']})."
+    penalty: float | None = Field(
+        None,
+        gt=0,
+        allow_inf_nan=False,
+        description=f"λ of order gates: nats per token that each head left adds (derived: {DEFAULTS['penalty']}).",
     )
     gate_steps: Size | None = Field(
         None,
@@ -83,7 +86,7 @@ class Pruning(Frozen):
 
     def refusal(self, model: Recurrent | Transformer | DecoderOnly) -> str | None:
         """Return why a model has nothing to prune at the site; None if it has heads there."""
-        sites = {name: site for name in type(model.attention).model_fields if (site := getattr(model.attention, name))}
+        sites = model.attention.present
         if self.site != "all" and self.site not in sites:
             return f"site: expected {' or '.join(('all', *sites))}, got {self.site}."
         layers = 1 if isinstance(model, Recurrent) else model.layers

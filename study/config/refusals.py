@@ -4,8 +4,6 @@ Refusals ask the facts of mechanisms (`study.config.mechanisms`), not their name
 user's own too. Those that hold at every place are in `study.config.attention`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -14,9 +12,9 @@ from study.config.attention import AttentionConfig
 from study.config.mechanisms import MEMORY, SCORE, VALUES, WEIGHTS
 
 SCORING = (
-    *("score", *(option for row in SCORE.values() for option in row.options), "scale", "logits", "cap", "maps", "norm"),
-    *("equal_start", "key_width", "weights", "logit_init", "map_rate"),
-)
+    "score", *(option for row in SCORE.values() for option in row.options), "scale", "logits", "cap", "maps", "norm",
+    "equal_start", "key_width", "weights", "logit_init", "map_rate",
+)  # fmt: skip
 """Fields that decide the weights of slots."""
 MIXING = ("groups", "values", "value_width", "combine", "output")
 """Fields that decide how states of slots are mixed. All of these maps are linear and have no bias."""

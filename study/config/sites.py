@@ -4,8 +4,6 @@ What a user gives, `model.attention.*` for all sites and `model.attention.<site>
 base arm of the family.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar, NamedTuple
 
 from pydantic import Field, model_validator
@@ -41,9 +39,12 @@ class Sites(Frozen):
     @property
     def aligning(self) -> AttentionConfig:
         """The site at which target tokens see source tokens."""
-        (site,) = (name for name in type(self).model_fields if name in ALIGNING)
-        chosen: AttentionConfig = getattr(self, site)
-        return chosen
+        return next(site for name, site in self.present.items() if name in ALIGNING)
+
+    @property
+    def present(self) -> dict[str, AttentionConfig]:
+        """The sites that the model has, by name."""
+        return {name: site for name in type(self).model_fields if (site := getattr(self, name))}
 
     @model_validator(mode="before")
     @classmethod

@@ -6,8 +6,6 @@ unless they belong to the mechanism: the number of heads, of annotations, the wi
 user's `model.attention.*` lies over it as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -40,29 +38,37 @@ PROJECTED = {"maps": "separate", "values": "projected", "output": "projected", "
 GLOBAL, LOCAL = (f"Luong et al. 2015, {which} attention with input feeding" for which in ("global", "local"))
 START = "every layer and cell of the decoder starts from the encoder's last state, there each from its own"
 
+
+def _luong(score: str, source: str = GLOBAL, differs: str = START, **attention: Any) -> Arm:
+    return Arm(_model(LUONG, **RAW, score=score, **attention), source, differs)
+
+
 TEXTBOOK: dict[str, Arm] = {
     "bahdanau2015": Arm(
         _model(BIDIRECTIONAL, BAHDANAU, **RAW, score="additive"),
         "Bahdanau et al. 2015",
         "there the first state is tanh(W h←_1), encoder states twice as wide as the decoder's, the readout a maxout",
     ),
-    "luong2015_dot": Arm(_model(LUONG, **RAW, score="dot"), GLOBAL, START),
-    "luong2015_general": Arm(_model(LUONG, **RAW, score="bilinear"), GLOBAL, START),
-    "luong2015_concat": Arm(
-        _model(LUONG, **RAW, score="concat_luong"),
-        GLOBAL,
-        f"the keys' block of W is the identity, as it was trained there, and the bias is new; {START}",
+    "luong2015_dot": _luong("dot"),
+    "luong2015_general": _luong("bilinear"),
+    "luong2015_concat": _luong(
+        "concat_luong",
+        differs=f"the keys' block of W is the identity, as it was trained there, and the bias is new; {START}",
     ),
-    "luong2015_location": Arm(_model(LUONG, **RAW, score="location"), GLOBAL, START),
-    "luong2015_local_m": Arm(
-        _model(LUONG, **RAW, score="bilinear", reach="local_m", window=10),
+    "luong2015_location": _luong("location"),
+    "luong2015_local_m": _luong(
+        "bilinear",
         LOCAL,
         f"the centre stays within the sentence: min(t, S − 1), not t; {START}",
+        reach="local_m",
+        window=10,
     ),
-    "luong2015_local_p": Arm(
-        _model(LUONG, **RAW, score="bilinear", reach="local_p", window=10),
+    "luong2015_local_p": _luong(
+        "bilinear",
         LOCAL,
         f"slots count from 0, so that the centre is (S − 1)·σ(…), not S·σ(…); {START}",
+        reach="local_p",
+        window=10,
     ),
     "vaswani2017": Arm(
         _model(VASWANI, **PROJECTED, weights="softmax", score="dot", scale="rsqrt"),

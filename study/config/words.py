@@ -1,8 +1,6 @@
 """Fields and their values in words, for tables, figures and names of runs."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from typing import Any
@@ -11,7 +9,7 @@ from pydantic import ValidationError
 
 from study.config.experiment import Experiment
 from study.config.mechanisms import AXES
-from study.config.overrides import flat
+from study.config.overrides import Fields, flat
 from study.corpora.catalogue import KINDS
 
 VALUES: dict[tuple[str, str], str] = {
@@ -96,7 +94,7 @@ def _once(texts: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(longer.get(text, text) for text in texts))
 
 
-def defaults(config: Mapping[str, Any]) -> dict[str, Any]:
+def defaults(config: Fields) -> dict[str, Any]:
     """Return the default of each dotted field, given the corpus and the family of a configuration.
 
     Fields that a corpus cannot do without, such as the languages of `files`, have no default. The result is empty for a
@@ -121,13 +119,13 @@ def _defaults(name: str, family: str) -> dict[str, Any]:
     return {}
 
 
-def changed(config: Mapping[str, Any]) -> list[str]:
+def changed(config: Fields) -> list[str]:
     """Return the dotted names of the fields that differ from the defaults of their corpus and family."""
     usual = defaults(config)
     return [name for name, value in flat(config) if usual.get(name) != value]
 
 
-def in_words(names: Iterable[str], config: Mapping[str, Any]) -> list[str]:
+def in_words(names: Iterable[str], config: Fields) -> list[str]:
     """Return fields of a configuration in words. One that has the same value in every site is named once."""
     tree = dict(flat(config))
 
@@ -141,7 +139,7 @@ def in_words(names: Iterable[str], config: Mapping[str, Any]) -> list[str]:
     return _once([text(name) for name in names])
 
 
-def differing(configs: Sequence[Mapping[str, Any]]) -> list[str]:
+def differing(configs: Sequence[Fields]) -> list[str]:
     """Return for each configuration the fields in which it differs from the others, in words.
 
     Left out are fields that not every configuration has, or that have the default of their family everywhere. The seed

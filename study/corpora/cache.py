@@ -1,7 +1,5 @@
 """Cache folder, and generated corpora in it."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import tempfile

@@ -1,7 +1,5 @@
 """List of the corpora: a new one is one more line here."""
 
-from __future__ import annotations
-
 from typing import Annotated, get_args
 
 from pydantic import Field

@@ -1,26 +1,28 @@
 """Corpus: named splits of sentence pairs. Section: its declaration, its facts and its reader."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, NamedTuple, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from study.corpora.text import words as words
-from study.schema import Frozen
+from study.schema import Frozen, Size
 
 VERSION = "Version of the generator, or of the reader of the files; part of the identity."
 VOCABULARIES = {"grammar": 400, "multi30k": 8000, "files": 4000}
 """Corpus ↦ its number of subwords, if none is given."""
-SUBWORDS = (
-    "Subword vocabulary of both languages "
-    f"(derived: {', '.join(f'{size} {name}' for name, size in VOCABULARIES.items())})."
-)
-"""Help of fields that several kinds of data have."""
-
+First = Annotated[Literal[1], Field(description=VERSION)]
+Unit = Annotated[Literal["words", "subwords"], Field(description="Unit of a token.")]
+Vocabulary = Annotated[
+    Size | None,
+    Field(
+        description="Subword vocabulary of both languages "
+        f"(derived: {', '.join(f'{size} {name}' for name, size in VOCABULARIES.items())})."
+    ),
+]
+"""Types of fields that several kinds of data have."""
 FEW_PAIRS = 10
 """Training pairs of a corpus that is generated for another split."""
 
@@ -45,6 +47,9 @@ class Pair:
     """Gold of encoder self-attention, where it is known: word `target` of the source attends to its word `source`."""
 
 
+Splits = dict[str, list[Pair]]
+
+
 @dataclass(frozen=True)
 class Contrast:
     """One half of a minimal pair: the model is right if it finds `right` more probable than `wrong`."""
@@ -62,7 +67,7 @@ class Corpus:
 
     name: str
     version: int
-    splits: dict[str, list[Pair]]
+    splits: Splits
     contrasts: list[Contrast] = field(default_factory=list)
     files: dict[str, str] = field(default_factory=dict)
     """SHA-256 by file name, or by split for a generated corpus."""

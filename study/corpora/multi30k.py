@@ -4,8 +4,6 @@ The text is for research and education and is never part of this project; cite E
 (W16-3210) and Elliott et al. 2017 (W17-4718). Every file is checked against its SHA-256 wherever it comes from.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 from pathlib import Path
@@ -15,9 +13,9 @@ from pydantic import Field
 
 from study.corpora import parallel
 from study.corpora.cache import folder
-from study.corpora.corpus import SUBWORDS, VERSION, Corpus, Section
+from study.corpora.corpus import Corpus, First, Section, Unit, Vocabulary
 from study.errors import InputError
-from study.schema import Name, Size
+from study.schema import Name
 
 COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 ADDRESS = f"https://raw.githubusercontent.com/multi30k/dataset/{COMMIT}/data/task1/raw"
@@ -47,12 +45,12 @@ class Multi30k(Section):
     """Multi30k German→English, task 1, raw text. Downloaded and checked, or read from a folder."""
 
     name: Literal["multi30k"] = Field("multi30k", description="Corpus or probe.")
-    version: Literal[1] = Field(1, description=VERSION)
+    version: First = 1
     folder: Name | None = Field(
         None, description="Folder with the corpus files (else $STUDY_MULTI30K, else the download cache)."
     )
-    tokens: Literal["words", "subwords"] = Field("subwords", description="Unit of a token.")
-    vocabulary: Size | None = Field(None, description=SUBWORDS)
+    tokens: Unit = "subwords"
+    vocabulary: Vocabulary = None
 
     tier: ClassVar[str] = "multi30k"
     shipped: ClassVar[bool] = False

@@ -9,13 +9,11 @@ Links are in Pharaoh's format, such as `0-0 2?1`. Identity and record have the S
 compression and the form of the files are not in it.
 """
 
-from __future__ import annotations
-
 import gzip
 import os
 import re
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -24,10 +22,10 @@ from typing import Annotated, ClassVar, Literal, Self
 from pydantic import Field, model_validator
 
 from study import files
-from study.corpora.corpus import SUBWORDS, VERSION, Corpus, Link, Pair, Section, checksum
+from study.corpora.corpus import VERSION, Corpus, Link, Pair, Section, Splits, Unit, Vocabulary, checksum
 from study.corpora.text import words
 from study.errors import InputError
-from study.schema import Name, Size
+from study.schema import Name
 
 FOLDER = "STUDY_FILES"
 """Environment variable with the folder, where `data.folder` is left out."""
@@ -51,11 +49,13 @@ class Files(Section):
         description="Test splits, with blanks between; the first decides (derived: test, then all others by name).",
     )
     gold: str | None = Field(None, description="Splits with gold alignments (derived from the files).")
-    content: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = Field(
-        None, description="SHA-256 of all splits; if given, other text is refused (derived from the files)."
+    content: str | None = Field(
+        None,
+        pattern="^[0-9a-f]{64}$",
+        description="SHA-256 of all splits; if given, other text is refused (derived from the files).",
     )
-    tokens: Literal["words", "subwords"] = Field("subwords", description="Unit of a token.")
-    vocabulary: Size | None = Field(None, description=SUBWORDS)
+    tokens: Unit = "subwords"
+    vocabulary: Vocabulary = None
 
     tier: ClassVar[str] = "files"
 
@@ -110,7 +110,7 @@ class Files(Section):
         sums = {name: checksum(pairs) for name, pairs in splits.items()}
         return Corpus("files", self.version, splits, files=sums, languages=(self.source, self.target))
 
-    def _splits(self) -> dict[str, list[Pair]]:
+    def _splits(self) -> Splits:
         if not (folder := self.folder or os.environ.get(FOLDER)):
             raise InputError(
                 f"expected the folder of the text, got none. Give data.folder (--data of show, rerun), or set {FOLDER}."
@@ -156,14 +156,14 @@ def find(folder: Path, source: str, target: str) -> dict[str, tuple[Path, ...]]:
     return {name: tuple(path for _, path in splits[name]) for name in order}
 
 
-def with_links(splits: Mapping[str, list[Pair]]) -> dict[str, list[Pair]]:
+def with_links(splits: Splits) -> Splits:
     """Return the splits, without links where no pair has one: a tab at the end of each line is no set of links."""
     if any(pair.alignment for pairs in splits.values() for pair in pairs):
         return dict(splits)
     return {name: [replace(pair, alignment=None) for pair in pairs] for name, pairs in splits.items()}
 
 
-def content(splits: Mapping[str, list[Pair]]) -> str:
+def content(splits: Splits) -> str:
     """SHA-256 of a corpus: names, sentences and gold links of its splits, in order."""
     return checksum([Pair(name, checksum(pairs)) for name, pairs in splits.items()])
 
@@ -181,8 +181,8 @@ def read(paths: Sequence[Path]) -> list[Pair]:
         InputError: a file cannot be read, two sides differ in length, or lines cannot be used: the first with its
             problem, the others by number.
     """
-    pairs: list[Pair] = []
-    wrong: dict[int, str] = {}
+    pairs = []
+    wrong = {}
     for number, line in enumerate(side_by_side(paths), start=1):
         try:
             pairs.append(_pair(line if len(paths) > 1 else line[0].split("\t")))

@@ -1,7 +1,5 @@
 """Words and blanks of a text in any script, and remarks on what a reader does not see in it."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence

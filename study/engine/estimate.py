@@ -1,7 +1,5 @@
 """Estimate of the time that runs will take, from the records of similar runs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean
@@ -36,7 +34,7 @@ def estimated(experiments: Iterable[Experiment], *folders: Path) -> list[float |
         frame = frame.assign(pace=frame["wall_seconds"] / frame[WORK].astype(float).prod(axis=1), **{ALIKE[-1]: pruned})
         pace = {**frame.groupby(ALIKE)["pace"].mean(), **pace}
     rows = (dict(flat(experiment.model_dump(mode="json"))) for experiment in experiments)
-    seconds: list[float | None] = []
+    seconds = []
     for row in rows:
         each = pace.get(tuple(row.get(name) or "" for name in ALIKE))
         seconds.append(None if each is None else each * row[WORK[0]] * row[WORK[1]])

@@ -5,8 +5,6 @@ and the file systems of clusters pass it between machines where they are mounted
 is refused.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

@@ -5,8 +5,6 @@ trial holds the lease of its run. A run whose lease another launcher's trial hol
 record or is given up. A trial that fails is started again; after its last attempt the run has a record that says why.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """Places of runs in sweeps: the sweeps that declare a run, and its arm in each. W&B shows them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path

@@ -1,17 +1,12 @@
 """Line at the bottom of a terminal that says how far the runs under way are."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from study import files
 from study.store.rows import CURVE
-
-if TYPE_CHECKING:
-    from study.sweep.spec import Run
+from study.sweep.spec import Run
 
 TAIL = 2**10
 """Bytes at the end of a training curve that hold its last line."""

@@ -1,13 +1,11 @@
 """Ray, its core and not Tune: each run is a task, with the local engine inside the worker that gets it."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any
 
 from pydantic import Field
 
@@ -27,8 +25,8 @@ QUIET = {"include_dashboard": False, "log_to_driver": False, "logging_level": "w
 class Options(Asked):
     """Write, for example, gpus=0.25,cpus=2."""
 
-    cpus: Annotated[float, Field(ge=0, le=10**6)] = 1.0
-    gpus: Annotated[float, Field(ge=0, le=10**6)] = 0.0
+    cpus: float = Field(1.0, ge=0, le=10**6)
+    gpus: float = Field(0.0, ge=0, le=10**6)
 
     def plan(self, job: local.Job, commands: Sequence[str]) -> Plan:
         """Return the tasks that make runs, and lines that submit the command of each to the cluster of RAY_ADDRESS."""

@@ -4,8 +4,6 @@ The command, or the job in which it runs, makes them once and gives them to the 
 torch and without CUDA: a launcher that had touched CUDA could not fork trials.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -143,7 +141,7 @@ def visible() -> dict[str, int]:
     entries = [part.strip() for part in listed.split(",")] if listed is not None else list(map(str, range(count)))
     if entries in ([""], ["-1"]):
         return {}
-    free_memory: dict[str, int] = {}
+    free_memory = {}
     for entry in entries:
         handle_of = nvml.nvmlDeviceGetHandleByIndex if entry.isdecimal() else nvml.nvmlDeviceGetHandleByUUID
         free = None

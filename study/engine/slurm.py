@@ -1,7 +1,5 @@
 """SLURM, through submitit: one array of jobs, with the local engine inside each allocation."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import re
@@ -48,9 +46,9 @@ class Options(Asked):
     model_config = ConfigDict(extra="allow")
 
     time: Annotated[int, BeforeValidator(_minutes)] = 60
-    gpus: Annotated[int, Field(ge=0)] = 0
-    cpus: Annotated[int | None, Field(ge=1)] = None
-    parallel: Annotated[int, Field(ge=1)] = 16
+    gpus: int = Field(0, ge=0)
+    cpus: int | None = Field(None, ge=1)
+    parallel: int = Field(16, ge=1)
 
     def plan(self, job: local.Job, command: Sequence[str]) -> Plan:
         """Return the jobs that make runs, and a script for sbatch, of which all jobs share the runs of `command`."""

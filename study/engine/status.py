@@ -1,7 +1,5 @@
 """Status of a sweep, read from its folder."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path

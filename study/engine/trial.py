@@ -1,7 +1,5 @@
 """One run in a process of its own: its lease, its log, W&B's environment, and the record of its failure."""
 
-from __future__ import annotations
-
 import faulthandler
 import os
 import re

@@ -4,8 +4,6 @@ The server forgets failed points, and an agent that gave up ends with status 0, 
 runs decides. A sweep that has been made before is continued by the local engine alone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,7 +1,5 @@
 """Questions to a model whose heads can be masked: curves, each head alone, the best head of a layer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -16,7 +14,7 @@ from study.pruning.surgery import Head, masked
 from study.scores import scoring
 from study.scores.score import RecordedScore
 from study.training import decode
-from study.training.batches import Example
+from study.training.batches import Examples
 from study.training.run import Run
 
 TENTHS = tuple(range(11))
@@ -36,7 +34,7 @@ class EvaluationSetup(NamedTuple):
     run: Run
     split: str
     """The name of the test split."""
-    test: Sequence[Example]
+    test: Examples
 
 
 class Answer(NamedTuple):
@@ -60,7 +58,7 @@ def scores_without(setup: EvaluationSetup, without: Iterable[Head]) -> Values:
         }
 
 
-def _nll(model: Translator, data: Sequence[Example]) -> Tensor:
+def _nll(model: Translator, data: Examples) -> Tensor:
     """Scores of each sentence that the model can read."""
     nll = decode.forced_nll(model, data).double()
     return nll[~nll.isnan()]

@@ -7,8 +7,6 @@ exactly 0 or 1 with some probability, z = min(1, max(0, s(ζ − γ) + γ)), s =
 B sentences · H heads · L queries · V value width of a head.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections import defaultdict
@@ -23,7 +21,7 @@ from study.models import Translator
 from study.models.translator import PAD
 from study.pruning.surgery import ALL, Head, Mask, gated, heads_of, masked
 from study.training import decode
-from study.training.batches import Example, Steps
+from study.training.batches import Examples, Steps
 from study.training.step import step_seed
 
 Importance = dict[Head, float]
@@ -43,7 +41,7 @@ class Unit(nn.Module):
         return heads * self.z
 
 
-def gradient(model: Translator, data: Sequence[Example], normalise: bool = False) -> Importance:
+def gradient(model: Translator, data: Examples, normalise: bool = False) -> Importance:
     """E_x |o_h · ∂L(x)/∂o_h| of each head (Michel et al. 2019, eq. 2), L the unsmoothed −log p of a sentence, in nats.
 
     `normalise` divides by the l2 norm over the heads of a layer, as the paper does.
@@ -83,12 +81,12 @@ def weight_norm(model: Translator, among: Sequence[Head]) -> Importance:
     }
 
 
-def loss(model: Translator, data: Sequence[Example]) -> float:
+def loss(model: Translator, data: Examples) -> float:
     """−log p per target token, in nats, end-of-sentence counted."""
     return float(decode.forced_nll(model, data).nansum()) / sum(len(example.target) + 1 for example in data)
 
 
-def leave_one_out(model: Translator, data: Sequence[Example], among: Sequence[Head]) -> Importance:
+def leave_one_out(model: Translator, data: Examples, among: Sequence[Head]) -> Importance:
     """Return the loss that each head's absence alone adds. Exact: one pass over the data a head."""
     whole = loss(model, data)
     found: Importance = {}
@@ -125,7 +123,7 @@ class HardConcrete(Mask):
         return torch.sigmoid(self.log_alpha - BETA * math.log(-GAMMA / ZETA))
 
 
-def learned(model: Translator, experiment: Experiment, train: Sequence[Example]) -> Importance:
+def learned(model: Translator, experiment: Experiment, train: Examples) -> Importance:
     """Ln α of the heads of a site after `gate_steps` updates of the loss per token + λ · the expected open gates.
 
     The number of open gates is a sum, so that a head has one price however many are gated. The model stays as it is, in
@@ -172,7 +170,7 @@ class Ranking(NamedTuple):
     importance: Importance
 
 
-def rank(model: Translator, experiment: Experiment, train: Sequence[Example], valid: Sequence[Example]) -> Ranking:
+def rank(model: Translator, experiment: Experiment, train: Examples, valid: Examples) -> Ranking:
     """The order that a pruning declares: the least important head first, of equals the earlier.
 
     The model is in evaluation mode. No order uses the test set.
@@ -196,7 +194,7 @@ def rank(model: Translator, experiment: Experiment, train: Sequence[Example], va
     return Ranking(sorted(among, key=lambda head: importance[head]), {head: importance[head] for head in among})
 
 
-def greedy(model: Translator, data: Sequence[Example], among: Sequence[Head]) -> Ranking:
+def greedy(model: Translator, data: Examples, among: Sequence[Head]) -> Ranking:
     """One after the other the head without which, beside those gone, the loss is lowest. The number is that loss."""
     gone: list[Head] = []
     importance: Importance = {}

@@ -3,8 +3,6 @@
 Its record holds the scores of the pruned model like any other's, and beside them, by `subset`, those of the question.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -112,20 +110,18 @@ class Removal(Hooks):
             ) from None
         return model
 
-    def rank(self, run: Run, model: Translator) -> Ranking:
-        """Return the order in which heads go, where the question has one."""
-        if self.pruning.question not in CUTTING:
-            return Ranking([], {})
-        run.watch(f"ranking heads by {self.pruning.order}")
-        ranking = rank(model.to(run.device).eval(), run.experiment, run.data.train, run.data.valid)
-        run.watch(f"first to go: {', '.join(map(str, ranking.heads[:3]))}")
-        return ranking
+    def rank(self, run: Run, model: Translator) -> None:
+        """Find the order in which heads go, where the question has one. A rank other than 0 has it with these hooks."""
+        if self.pruning.question in CUTTING and not self.ranking.heads:
+            run.watch(f"ranking heads by {self.pruning.order}")
+            self.ranking = rank(model.to(run.device).eval(), run.experiment, run.data.train, run.data.valid)
+            run.watch(f"first to go: {', '.join(map(str, self.ranking.heads[:3]))}")
 
     def fit(self, run: Run) -> None:
         """Answer the question on the whole model, then take the heads. Nothing is fitted."""
         run.model.to(run.device)
         run.task.best = {"step": 0, "value": None, "state": None}
-        self.ranking = self.rank(run, run.model)
+        self.rank(run, run.model)
         split, among = run.data.corpus.tests[0], heads_of(run.model, self.pruning.site)
         setup = EvaluationSetup(run, split, run.data.examples(split))
         match self.pruning.question:
@@ -168,8 +164,7 @@ class Retraining(Removal):
     """The mask that was found on the trained model, put on the initial values, which are then trained as its were."""
 
     def model(self, run: Run) -> Translator:
-        if not self.ranking.heads:  # another rank gets it with these hooks
-            self.ranking = self.rank(run, self.trained(run))
+        self.rank(run, self.trained(run))
         model = initial_model(run.experiment, run.data)
         remove(model, self.gone())
         return model
@@ -189,8 +184,7 @@ class Continuation(Removal):
     """Number of heads that are masked."""
 
     def model(self, run: Run) -> Translator:
-        if not self.ranking.heads:
-            self.ranking = self.rank(run, self.trained(run))
+        self.rank(run, self.trained(run))
         return self.trained(run).train()
 
     def fit(self, run: Run) -> None:

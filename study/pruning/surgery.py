@@ -1,7 +1,5 @@
 """Heads in and out of a model: masked by gates that can be opened again, or removed for good."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import NamedTuple

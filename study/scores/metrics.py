@@ -7,19 +7,15 @@ in the record, the mean over layers and heads (`diagnostics/cross/information`);
 follows from a pruning's order.
 """
 
-from __future__ import annotations
-
 import difflib
 import math
 import re
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from study.corpora import Section
 from study.errors import InputError
-
-if TYPE_CHECKING:
-    from study.corpora import Section
 
 Goal = Literal["maximize", "minimize"]
 Need = Literal["alignment", "attends", "contrasts", "heads"]

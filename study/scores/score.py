@@ -1,7 +1,5 @@
 """One score of a run, as records keep it."""
 
-from __future__ import annotations
-
 from study.schema import Count, Identifier, Section, Split
 
 

@@ -324,7 +324,7 @@ def score_nll(
     the same on every token has slope 0. Without values (`values` is None, or all sources have one length) a score is
     null.
     """
-    tables: dict[str, Table] = {}
+    tables = {}
     if values is not None:
         lengths = [source_length(pair.source) for pair in pairs]
         tokens = [_ngrams("", pair.target)[1] + 1 for pair in pairs]

@@ -8,8 +8,6 @@
 Runs of one's own come before published ones.
 """
 
-from __future__ import annotations
-
 import difflib
 from pathlib import Path
 

@@ -24,7 +24,7 @@ from study.folders import MANIFEST, RUNS, is_results
 from study.schema import Count, Section
 from study.store import records, rows
 from study.store.records import Record
-from study.store.rows import CURVE, HYPOTHESES
+from study.store.rows import CURVE, HYPOTHESES, Tree
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,7 +119,7 @@ class Store:
             problem = f"{self.where(identity)}: expected the record in {self.where(run)}, got another of the same run."
             raise InputError(f"{problem} Move one of the two out of {self.folder}.")
 
-    def tree(self, identity: str) -> dict[str, Any]:
+    def tree(self, identity: str) -> Tree:
         """Return a record as plain data.
 
         Raises:
@@ -127,10 +127,10 @@ class Store:
         """
         if not self.published:
             plugins.learn(self.folder / identity)
-        tree: dict[str, Any] = files.parse_json(self.text(identity), self.where(identity))
+        tree: Tree = files.parse_json(self.text(identity), self.where(identity))
         return tree
 
-    def rest(self, identity: str) -> dict[str, Any]:
+    def rest(self, identity: str) -> Tree:
         """Return a record as plain data without its scores and its history, which are most of it.
 
         Raises:
@@ -139,7 +139,7 @@ class Store:
         return {name: value for name, value in self.tree(identity).items() if name not in ("scores", "history")}
 
     @cached_property
-    def facts(self) -> dict[str, dict[str, Any]]:
+    def facts(self) -> dict[str, Tree]:
         """Id ↦ corpus, status, sha256, tested update and part of every published run. Reads few columns.
 
         Raises:
@@ -202,7 +202,7 @@ class Store:
         columns = self._lines(identity, split, rows.COUNTS) if self.published else []
         return [line for line in zip(*columns, strict=True) if None not in line]
 
-    def attention(self, identity: str) -> dict[str, Any] | None:
+    def attention(self, identity: str) -> Tree | None:
         """The attention map of a run: source, target, weights (target × source), gold links; None if there is none.
 
         Raises:
@@ -211,7 +211,7 @@ class Store:
         content = self.content(identity, ATTENTION)
         return None if content is None else attention_map(content, f"{self.where(identity)}: {ATTENTION}")
 
-    def learning(self, identity: str) -> list[dict[str, Any]]:
+    def learning(self, identity: str) -> list[Tree]:
         """The attention maps of one sentence at each validation of a run, by `step`.
 
         Raises:
@@ -237,9 +237,9 @@ class Store:
         return bool(self._models(identity))
 
     @cached_property
-    def manifest(self) -> dict[str, Any]:
+    def manifest(self) -> Tree:
         """The manifest of a published folder: what is published, and the SHA-256 of every file."""
-        manifest: dict[str, Any] = files.read_json(self.folder / MANIFEST)
+        manifest: Tree = files.read_json(self.folder / MANIFEST)
         return manifest
 
     @cached_property
@@ -255,7 +255,7 @@ class Store:
 
         return pd.DataFrame(self.run_rows())
 
-    def run_rows(self, columns: Sequence[str] = rows.RUN) -> list[dict[str, Any]]:
+    def run_rows(self, columns: Sequence[str] = rows.RUN) -> list[Tree]:
         """Return the rows of `runs`, without pandas, whose import takes longer than this.
 
         Args:
@@ -269,7 +269,7 @@ class Store:
         arms: dict[str, dict[str, str]] = {}
         for row in self.table(ARMS, repeated=()).to_pylist() if self.parts(ARMS) else ():
             arms.setdefault(row["id"], {})[row["sweep"]] = row["label"]
-        table: list[dict[str, Any]] = self.table(RUNS, list(columns), repeated=()).to_pylist()
+        table: list[Tree] = self.table(RUNS, list(columns), repeated=()).to_pylist()
         table.sort(key=lambda row: rows.order(row["id"]))
         configs = [json.loads(row.pop("config", "{}")) for row in table]
         sections = {
@@ -335,16 +335,16 @@ class Store:
                 values.setdefault(identity, {}).setdefault(f"{split}/{metric}", value)
         return values
 
-    def score_rows(self, identity: str) -> list[dict[str, Any]]:
+    def score_rows(self, identity: str) -> list[Tree]:
         """Return the scores of a run, those that were added after its record too."""
         if not self.published:
             return rows.score_rows(self.tree(identity))
-        scores: list[dict[str, Any]] = self._part(SCORES, identity).to_pylist()
+        scores: list[Tree] = self._part(SCORES, identity).to_pylist()
         return scores
 
-    def curve_rows(self, identity: str) -> list[dict[str, Any]]:
+    def curve_rows(self, identity: str) -> list[Tree]:
         """Return the values of a published run's training curve and validations."""
-        curves: list[dict[str, Any]] = self._part(CURVES, identity).to_pylist()
+        curves: list[Tree] = self._part(CURVES, identity).to_pylist()
         return curves
 
     @cached_property
@@ -406,7 +406,7 @@ class Store:
         last = max((path.name for path in (self.folder / RUNS).glob("*.parquet")), default="")
         return paths if name == ARMS else [path for path in paths if path.name <= last]
 
-    def _trees(self) -> Iterator[dict[str, Any]]:
+    def _trees(self) -> Iterator[Tree]:
         """Yield the records of a working folder as data.
 
         Left out are those that cannot be read, which a line names, and those whose folder has been renamed.
@@ -527,7 +527,7 @@ class AttentionMap(BaseModel):
     layer: int
     head: int | None
     source: list[str]
-    target: Annotated[list[str], Field(min_length=1)]
+    target: list[str] = Field(min_length=1)
     weights: list[list[float]]
     gold: list[Annotated[list[Count], Field(min_length=2, max_length=2)]] | None = None
     text: dict[str, str] | None = None
@@ -542,14 +542,14 @@ class AttentionMap(BaseModel):
         return self
 
 
-def attention_map(content: str | bytes, where: str) -> dict[str, Any]:
+def attention_map(content: str | bytes, where: str) -> Tree:
     """Return the attention map in a file's content, checked: types, sizes, and links within them.
 
     Raises:
         InputError: it is not what training writes; `where` begins the line.
     """
     try:
-        attention: dict[str, Any] = AttentionMap.model_validate_json(content).model_dump(exclude_unset=True)
+        attention: Tree = AttentionMap.model_validate_json(content).model_dump(exclude_unset=True)
     except ValidationError:
         shape = "expected source, target, weights of their sizes and gold links, got others"
         raise InputError(f"{where}: {shape}. Restore the file.") from None

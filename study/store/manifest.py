@@ -4,8 +4,6 @@
 SHA-256 is the root hash, which stands for everything that is published.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

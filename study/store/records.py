@@ -7,8 +7,6 @@ Versions of the schema: version 2 adds `per_sentence`, so a record of version 1 
 version, and an unknown field, are refused.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """Rows of the tables that hold runs, taken from records and from the files beside them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import NoneType

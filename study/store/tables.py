@@ -14,13 +14,10 @@ not count (`Store.parts`), and the next publication writes parts of the same nam
 Sentences stand by sentence, not by run, because models translate a sentence alike: so the table is a tenth as large.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -30,9 +27,8 @@ from study import files
 from study.folders import RUNS
 from study.store import records, rows
 from study.store.folder import ARMS, CURVES, MAPS, SCORES, SENTENCES, Store, part_name, sha256
-from study.store.rows import COUNTS, CURVE, FILES, SCORED
+from study.store.rows import COUNTS, CURVE, FILES, SCORED, Tree
 
-Tree = dict[str, Any]
 PAGES = {
     "compression": "zstd", "compression_level": 19, "data_page_size": 2**26, "write_page_checksum": True,
 }  # fmt: skip
@@ -41,27 +37,30 @@ if pa.cpp_version_info.major >= 23:  # earlier ones limit no page by its rows
 """Pages as large as can be, since nothing is packed across their borders, each with a checksum that readers compare."""
 PART = 100_000
 """Most rows of a part of a table of sentences: a reader of one run holds one part in memory."""
-WHOLE: tuple[str, ...] = ("seed", "protocol", "schema_version", "parameters", "parameters_attention", "flops_per_token")
-WHOLE += ("peak_memory_bytes", "selected_step", "device_count", "threads", "data_version")
+
+
+def _schema(*names: str, **kinds: str) -> pa.Schema:
+    """Return columns in this order. What has no kind is text."""
+    return pa.schema([pa.field(name, kinds.get(name, "string")) for name in names])
+
+
+WHOLE = (
+    "seed", "protocol", "schema_version", "parameters", "parameters_attention", "flops_per_token",
+    "peak_memory_bytes", "selected_step", "device_count", "threads", "data_version",
+)  # fmt: skip
 REAL = ("train_seconds", "wall_seconds", "tokens_per_second", "decode_sentences_per_second", "selected_value")
-KINDS = dict.fromkeys(WHOLE, pa.int64()) | dict.fromkeys(REAL, pa.float64())
-KINDS |= dict.fromkeys(("git_dirty", "deterministic"), pa.bool_())
-RUN_SCHEMA = pa.schema([(name, KINDS.get(name, pa.string())) for name in (*rows.RUN, "record")])
+KINDS = dict.fromkeys(WHOLE, "int64") | dict.fromkeys(REAL, "float64") | {"git_dirty": "bool", "deterministic": "bool"}
+RUN_SCHEMA = _schema(*rows.RUN, "record", **KINDS)
 """Every part has these columns, so that a reader of the folder sees the same in all; other columns are text."""
 RECORDS = 128
 """Most records of a part that are compressed together: one is read without the others."""
-SCORE_SCHEMA = pa.schema(
-    [("id", pa.string()), ("arm", pa.string()), ("seed", pa.int32())]
-    + [(name, {"value": pa.float64(), "n": pa.int32()}.get(name, pa.string())) for name in SCORED]
-    + [("added", pa.bool_())]
-)
-ARM_SCHEMA = pa.schema([("sweep", pa.string()), ("id", pa.string()), ("label", pa.string())])
-CURVE_SCHEMA = pa.schema([("id", pa.string()), ("step", pa.int32()), ("name", pa.string()), ("value", pa.float64())])
-MAP_SCHEMA = pa.schema([("id", pa.string()), ("file", pa.string()), ("step", pa.int32()), ("content", pa.string())])
-SENTENCE_SCHEMA = pa.schema(
-    [("split", pa.string()), ("sentence", pa.int32()), ("id", pa.string()), ("translation", pa.string())]
-    + [("nll", pa.float32())]
-    + [(name, pa.bool_() if name == "exact" else pa.int16()) for name in COUNTS]
+SCORE_SCHEMA = _schema("id", "arm", "seed", *SCORED, "added", seed="int32", value="float64", n="int32", added="bool")
+ARM_SCHEMA = _schema("sweep", "id", "label")
+CURVE_SCHEMA = _schema("id", "step", "name", "value", step="int32", value="float64")
+MAP_SCHEMA = _schema("id", "file", "step", "content", step="int32")
+COUNT_KINDS = dict.fromkeys(COUNTS, "int16") | {"exact": "bool"}
+SENTENCE_SCHEMA = _schema(
+    "split", "sentence", "id", "translation", "nll", *COUNTS, sentence="int32", nll="float32", **COUNT_KINDS
 )
 SENTENCE_PAGES = {
     "use_dictionary": ["split", "id", *(name for name in COUNTS if name != "exact")],

@@ -5,8 +5,6 @@ exists nowhere, or a value that no experiment takes whatever its other fields ar
 The difference is made here, field by field: a field exists if any corpus or family has it.
 """
 
-from __future__ import annotations
-
 import difflib
 import json
 import re
@@ -47,7 +45,7 @@ def expand(parameters: Mapping[str, Any]) -> dict[str, Any]:
 @lru_cache(4096)  # arms repeat few texts, once for each seed
 def _settings(arm: str) -> dict[str, Any]:
     """Return the overrides of an `arm` text. Names may be short (`full_name`)."""
-    overrides: dict[str, Any] = {}
+    overrides = {}
     try:
         for short, word in (setting.split("=", 1) for setting in _words(arm)):
             name = full_name(short)

@@ -23,7 +23,6 @@ DEEPEST, WORD, UNFOLDED = 50, 1000, 2**26
 MOST = 100_000
 """Runs of a sweep."""
 LOG = "log_uniform_values"
-TEXT = "tag:yaml.org,2002:str"
 TAGS = re.compile(r"^# tags:(.*)$", re.MULTILINE)
 BLIND = re.compile(r"^# blind\s*$", re.MULTILINE)
 METRIC = re.compile(r"^# metric:[ \t]*(\S*)[ \t]*(.*?)\s*$", re.MULTILINE)
@@ -46,8 +45,8 @@ class Parameter(_Section):
     """A field of the experiment with its value, its values or a range to draw from; or a section of fields."""
 
     value: Plain = None
-    values: Annotated[list[Plain], Field(min_length=1)] = []
-    parameters: Annotated[dict[str, Parameter], Field(min_length=1)] = {}
+    values: list[Plain] = Field([], min_length=1)
+    parameters: dict[str, Parameter] = Field({}, min_length=1)
     distribution: Literal["uniform", "log_uniform_values", "int_uniform"] = "uniform"
     min: float = 0.0
     max: float = 0.0
@@ -79,15 +78,15 @@ class Metric(_Section):
 class SweepFile(_Section):
     """Fields of a file of `study sweep` or `study tune`. What stops runs early is not among them."""
 
-    name: Annotated[str, Field(pattern=r"^\w[^/\\\x00-\x1f]{0,99}$")]
+    name: str = Field(pattern=r"^\w[^/\\\x00-\x1f]{0,99}$")
     description: str = ""
     project: str = ""
     entity: str = ""
     method: Literal["grid", "random"]
     metric: Metric
     command: list[Plain] = []
-    parameters: Annotated[dict[str, Parameter], Field(min_length=1)]
-    run_cap: Annotated[int, Field(gt=0, le=MOST)] | None = None
+    parameters: dict[str, Parameter] = Field(min_length=1)
+    run_cap: int | None = Field(None, gt=0, le=MOST)
 
     def fields(self) -> dict[str, Parameter]:
         """Return the parameter of every field by its dotted name."""
@@ -192,11 +191,7 @@ def _check_size(text: str) -> None:
     """
     opened, aliases = list[str | None](), 0
     for event in yaml.parse(text, Loader):
-        if isinstance(event, yaml.ScalarEvent):  # first: most events are
-            word = len(event.value) > WORD and (event.tag or (not event.style and " " not in event.value))
-            if word:  # a number takes hours
-                raise ValueError(f"expected a word of at most {WORD} characters, or quotes, got {event.value[:20]!r}")
-        elif isinstance(event, yaml.CollectionStartEvent):
+        if isinstance(event, yaml.CollectionStartEvent):
             opened.append(event.anchor)
         elif isinstance(event, yaml.CollectionEndEvent):
             opened.pop()
@@ -204,6 +199,10 @@ def _check_size(text: str) -> None:
             aliases += 1
             if any(opened):
                 raise ValueError(f"alias *{event.anchor}: expected outside of nodes that have an anchor")
+        elif isinstance(event, yaml.ScalarEvent):
+            word = event.tag or (not event.style and " " not in event.value)
+            if word and len(event.value) > WORD:  # a number takes hours
+                raise ValueError(f"expected a word of at most {WORD} characters, or quotes, got {event.value[:20]!r}")
         if len(opened) > DEEPEST or aliases * len(text) > UNFOLDED:
             raise ValueError(f"expected at most {DEEPEST} levels, and fewer aliases in a text of {len(text):,} letters")
 
@@ -212,11 +211,8 @@ class Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[mis
     """Plain YAML, where a key that is no text or is given twice is an error: by default the later silently wins."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        seen: set[str] = set()
-        for name, _ in node.value:
-            if name.tag.endswith(":merge"):
-                continue
-            key = name.value if name.tag == TEXT else self.construct_object(name, deep=True)
+        seen = set()
+        for key in (self.construct_object(key, deep=True) for key, _ in node.value if not key.tag.endswith(":merge")):
             if not isinstance(key, str):
                 raise ValueError(f"the key {key!r} is no text; a field's name is expected, in quotes if need be")
             if key in seen:

@@ -5,8 +5,6 @@ each field from its name and k. So a stopped search continues, and another arm o
 are there. `run_cap` limits the runs of all arms together.
 """
 
-from __future__ import annotations
-
 import itertools
 import math
 from collections.abc import Mapping

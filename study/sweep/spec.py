@@ -16,8 +16,6 @@ Arms are compared within a facet: parameters under `data.`, `model.family`, `pru
 whatever else varies makes arms. A cell that the experiment rejects is kept, with the reason, and never run.
 """
 
-from __future__ import annotations
-
 import hashlib
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Runs of W&B made from records: what a project lacks is sent, what it has is left alone."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress

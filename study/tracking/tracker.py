@@ -26,12 +26,11 @@ from study.config.experiment import Tracking
 from study.errors import INSTALL, InputError
 from study.store.folder import Store
 from study.store.records import STOPPED, Record, Wandb
+from study.store.rows import Tree
 from study.tracking.view import LONGEST, TAG, TRANSLATIONS, Point, View, fitted, label, place_of, points, view_of
 
 if TYPE_CHECKING:
-    import numpy as np
     import wandb
-    from numpy.typing import NDArray
 
 START, END, ANSWER = 30.0, 60.0, 5.0
 """Seconds that W&B has to start a run, to take the rest of it at the end, and to answer at all."""
@@ -209,7 +208,7 @@ def cause(problem: Exception) -> str:
     return " ".join(str(problem).split())[:200].rstrip(".") or type(problem).__name__
 
 
-def _given(own: dict[str, Any], tracking: Tracking) -> dict[str, Any]:
+def _given(own: Tree, tracking: Tracking) -> Tree:
     """Return a label with the user's variables and fields over it; WANDB_NAME names no run of a sweep."""
     variable = os.environ.get
     name = None if "WANDB_SWEEP_ID" in os.environ else variable("WANDB_NAME")
@@ -223,9 +222,7 @@ def _given(own: dict[str, Any], tracking: Tracking) -> dict[str, Any]:
     }
 
 
-def begin(
-    label: dict[str, Any], folder: Path, mode: Any, live: bool = False, patience: float | None = None
-) -> wandb.Run:
+def begin(label: Tree, folder: Path, mode: Any, live: bool = False, patience: float | None = None) -> wandb.Run:
     """Begin a W&B run; online, continue the one of this identity if there is one.
 
     Args:
@@ -311,7 +308,7 @@ def _sent(name: str, value: Any) -> Any:
     return value
 
 
-def _drawn(shown: Mapping[str, Any]) -> NDArray[np.uint8]:
+def _drawn(shown: Mapping[str, Any]) -> Any:
     """Return the pixels of an attention map. W&B's client would draw a figure by pyplot, which may not be imported."""
     import matplotlib
     import numpy as np
@@ -335,7 +332,7 @@ def within(seconds: float, call: Callable[[], object]) -> None:
         TimeoutError: it has not ended within that time. It is left alone.
         BaseException: whatever it raises.
     """
-    raised: list[BaseException] = []
+    raised = []
 
     def called() -> None:
         try:
@@ -362,9 +359,9 @@ def forget() -> None:
     os.environ.pop("WANDB_SERVICE", None)  # a process that is gone, or was killed
 
 
-def inapplicable(overrides: dict[str, Any], reason: str, folder: Path) -> None:
+def inapplicable(overrides: Tree, reason: str, folder: Path) -> None:
     """Log a cell that the configuration rejects: a sweep's server counts it as done, and a reader sees why."""
-    settings: dict[str, Any] = dict.fromkeys(("id", "name", "job_type"), "inapplicable") | {"group": None}
+    settings: Tree = dict.fromkeys(("id", "name", "job_type"), "inapplicable") | {"group": None}
     settings |= {"tags": ["inapplicable"], "config": overrides}
     try:
         if (state := mode()) != "disabled":

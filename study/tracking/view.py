@@ -4,8 +4,6 @@ Live runs and runs made from records take everything from here, so that they loo
 plain data of its file, which is drawn when it is sent.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -21,7 +19,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from study import files
-from study.config.overrides import flat
+from study.config.overrides import Fields, flat
 from study.config.pruning import TRAINING
 from study.config.words import MAIN, changed, in_words
 from study.corpora import Pair
@@ -30,6 +28,7 @@ from study.errors import InputError
 from study.schema import Frozen
 from study.store.folder import MODEL, VALIDATIONS, Store
 from study.store.records import Record
+from study.store.rows import Tree
 
 RENAMED = {
     "train_loss": "train/loss",
@@ -56,7 +55,7 @@ KEPT = ("record.json", "attention.json", "training.jsonl", "history.jsonl", MAPS
 
 Read = Callable[[str], bytes | None]
 """Returns the content of a file of a run by its name; None if there is no such file."""
-Point = tuple[int, dict[str, Any]]
+Point = tuple[int, Tree]
 """Step, and values by name: numbers, maps and the table of translations."""
 
 
@@ -75,9 +74,9 @@ class Place(Frozen, extra="ignore"):
 class View:
     """A finished run as W&B shows it."""
 
-    label: dict[str, Any]
+    label: Tree
     points: list[Point]
-    summary: dict[str, Any]
+    summary: Tree
     record: Record
     read: Read
 
@@ -99,7 +98,7 @@ class View:
 
     def end(self) -> Point:
         """Return a last point, one step after the others: translations, and the attention map of the tested model."""
-        values: dict[str, Any] = {"step": self.last}
+        values: Tree = {"step": self.last}
         if rows := translations(self.record, self.read):
             values["test/translations"] = rows
         attention = json.loads(self.read("attention.json") or b"null")
@@ -142,7 +141,7 @@ def view_of(store: Store, identity: str, place: Place | None = None) -> View:
     return View(labels, series, results(record), record, read)
 
 
-def label(identity: str, config: Mapping[str, Any], place: Place) -> dict[str, Any]:
+def label(identity: str, config: Fields, place: Place) -> Tree:
     """Return what W&B has of a run from its beginning, as `wandb.init` takes it.
 
     Args:
@@ -192,7 +191,7 @@ def fitted(text: str, longest: int, instead: str = "", end: str = "") -> str:
     return f"{kept.rstrip(' ·:,')}…{instead}{end}"
 
 
-def _without_none(tree: Mapping[str, Any]) -> dict[str, Any]:
+def _without_none(tree: Fields) -> Tree:
     """Return the fields that are not None, nested: W&B can neither filter nor group by names with dots."""
     kept = {name: _without_none(value) if isinstance(value, Mapping) else value for name, value in tree.items()}
     return {name: value for name, value in kept.items() if value is not None}
@@ -209,9 +208,7 @@ def place_of(folder: Path, identity: str) -> Place:
         return Place()
 
 
-def points(
-    read: Read, history: Sequence[dict[str, Any]] = (), gradients: Mapping[str, Any] | None = None
-) -> list[Point]:
+def points(read: Read, history: Sequence[Tree] = (), gradients: Fields | None = None) -> list[Point]:
     """Return all points of a run, by step: training, validations with their maps.
 
     Args:
@@ -225,15 +222,13 @@ def points(
     return sorted([*files.json_lines(read("training.jsonl")), *validated], key=itemgetter(0))
 
 
-def validation(
-    step: int, point: Mapping[str, Any], gradients: Mapping[str, Any], shown: dict[str, Any] | None
-) -> dict[str, Any]:
+def validation(step: int, point: Fields, gradients: Fields, shown: Tree | None) -> Tree:
     """Return a point of the history as W&B has it: numbers by their section, and the attention map.
 
     `train/…` and `valid/…`, the means of a site as `attention/SITE/NAME`, and of `gradients` those found at the point's
     step as `attention/gradients/NAME`.
     """
-    values: dict[str, Any] = {RENAMED[name]: value for name, value in point.items() if name in RENAMED}
+    values: Tree = {RENAMED[name]: value for name, value in point.items() if name in RENAMED}
     values = {name: value for name, value in values.items() if value is not None} | _attention(point)
     for traced in gradients.values():
         if traced["step"] == step:
@@ -241,14 +236,14 @@ def validation(
     return values | ({"attention/map": {**shown, "aer": values.get("attention/aer")}} if shown else {})
 
 
-def _attention(point: Mapping[str, Any]) -> dict[str, float]:
+def _attention(point: Fields) -> dict[str, float]:
     sites = point.get("diagnostics", {}).items()
     return {f"attention/{site}/{name}": v for site, means in sites for name, v in means.items() if v is not None}
 
 
-def results(record: Record) -> dict[str, Any]:
+def results(record: Record) -> Tree:
     """Return the summary of a run: its status, the tested step, scores and attention of that step, costs, origin."""
-    values: dict[str, Any] = {"status": record.status, "error": record.error}
+    values: Tree = {"status": record.status, "error": record.error}
     if record.selection is not None:
         values["tested_step"] = record.selection.step
         for point in record.history:
@@ -267,7 +262,7 @@ def translations(record: Record, read: Read) -> list[list[Any]]:
 
     Source and reference are missing where the corpus is not at hand.
     """
-    rows: list[list[Any]] = []
+    rows = []
     for split in dict.fromkeys(score.split for score in record.scores if score.split != "valid"):
         texts = (read(f"{split}.hyp.txt") or b"").decode("utf-8", "replace").split("\n")[:-1]
         data = record.data and json.dumps([record.config["data"], split, record.data.files], sort_keys=True)

@@ -25,8 +25,8 @@ from study.models.translator import BOS, EOS
 from study.scores.score import RecordedScore
 from study.scores.scoring import alignment_error_rate
 from study.training import decode
-from study.training.batches import Batch, Example, collate
-from study.training.diagnostics import Site, observe
+from study.training.batches import Batch, Example, Examples, collate
+from study.training.diagnostics import Site, observe, shared
 from study.training.vocabulary import Vocabulary
 
 Sides = tuple[list[int], list[int]]
@@ -58,7 +58,7 @@ Readings = dict[int, list[Words]]
 """Layer ↦ one reading a sentence."""
 
 
-def readings(model: Translator, data: Sequence[Example], vocabulary: Vocabulary, language: str = "target") -> Readings:
+def readings(model: Translator, data: Examples, vocabulary: Vocabulary, language: str = "target") -> Readings:
     """Read queries of `source` or `target` over source tokens, by forced decoding. A sentence too long has no words.
 
     Empty where the memory's slots are not made of source tokens.
@@ -100,8 +100,7 @@ def over_source(call: AttentionCall, count: int) -> Tensor | None:
     weights = call.over_tokens(count)
     if weights is None or call.sources is None:
         return weights
-    total = weights.abs().sum(-1, keepdim=True)
-    return weights / total.masked_fill(total == 0, 1)
+    return shared(weights)
 
 
 def pooled(weights: np.ndarray, visible: np.ndarray, source: Sequence[int], target: Sequence[int]) -> Words:
@@ -113,8 +112,6 @@ def pooled(weights: np.ndarray, visible: np.ndarray, source: Sequence[int], targ
     total = size.sum(-1, keepdims=True)
     share = np.divide(size, total, out=np.zeros_like(size), where=total > 0)
     inside = np.s_[:, : len(target), : len(source)]
-    if all(list(side) == list(range(len(side))) for side in (source, target)):  # every token is a word
-        return Words(weights[inside], share[inside], visible[inside])
     to_target, to_source = _membership(target), _membership(source)
     of_target = to_target / to_target.sum(1, keepdims=True).clip(min=1)
     return Words(
@@ -179,7 +176,7 @@ def gold_argmax(found: Sequence[Words], gold: Gold) -> float:
     return float(np.mean(hits))
 
 
-def error_floor(data: Sequence[Example], gold: Gold) -> float:
+def error_floor(data: Examples, gold: Gold) -> float:
     """Return the lowest AER that one link for every target word can reach.
 
     A word without gold must err, and one of several sure links finds one of them.
@@ -191,7 +188,7 @@ def error_floor(data: Sequence[Example], gold: Gold) -> float:
     return alignment_error_rate(forced, gold).value
 
 
-def gold_of(data: Sequence[Example]) -> list[Sequence[Link]] | None:
+def gold_of(data: Examples) -> list[Sequence[Link]] | None:
     """Return the gold alignments, if every pair has one."""
     gold = [example.pair.alignment for example in data]
     return None if any(truth is None for truth in gold) else [truth or () for truth in gold]
@@ -205,7 +202,7 @@ class Choice(NamedTuple):
     """None: no head was chosen."""
 
 
-def choose(found: Readings, valid: Sequence[Example]) -> Choice | None:
+def choose(found: Readings, valid: Examples) -> Choice | None:
     """Choose by AER on validation, whose readings are `found`: without gold the last layer; None without slots."""
     if not found:
         return None
@@ -220,7 +217,7 @@ def choose(found: Readings, valid: Sequence[Example]) -> Choice | None:
     return Choice(min(layers, key=lambda place: layers[place]), min(heads, key=lambda place: heads[place]))
 
 
-def alignment_scores(found: Readings, data: Sequence[Example], split: str, choice: Choice) -> list[RecordedScore]:
+def alignment_scores(found: Readings, data: Examples, split: str, choice: Choice) -> list[RecordedScore]:
     """Score a split, whose readings are `found`: none without gold.
 
     AER and mass on gold of the chosen layer, the floor of AER, and AER of the chosen head where there are several.
@@ -249,7 +246,7 @@ def _signature(place: Place) -> str:
 
 
 def attends(
-    model: Translator, data: Mapping[str, Sequence[Example]], valid: Sequence[Example], vocabulary: Vocabulary
+    model: Translator, data: Mapping[str, Examples], valid: Examples, vocabulary: Vocabulary
 ) -> list[RecordedScore]:
     """Score attention of the source to itself on the splits whose pairs say who attends to whom.
 
@@ -259,7 +256,7 @@ def attends(
     one on validation. None of a model without such attention, or of a split that the model cannot read.
     """
 
-    def read(part: Sequence[Example]) -> tuple[Readings, Gold]:
+    def read(part: Examples) -> tuple[Readings, Gold]:
         gold = [example.pair.attends or () for example in part]
         known = all(example.pair.attends is not None and decode.fits(model, example) for example in part)
         return (readings(model, part, vocabulary, "source") if known and any(gold) else {}), gold
@@ -280,7 +277,7 @@ def attends(
 
 
 def validation_error(
-    calls: Mapping[Site, AttentionCall], batch: Batch, data: Sequence[Example], vocabulary: Vocabulary
+    calls: Mapping[Site, AttentionCall], batch: Batch, data: Examples, vocabulary: Vocabulary
 ) -> float | None:
     """Return the AER of the batch that `data` was collated to, heads averaged, of the layer where it is lowest.
 
@@ -296,7 +293,7 @@ def validation_error(
 
 def attention_map(
     model: Translator,
-    data: Sequence[Example],
+    data: Examples,
     vocabulary: Vocabulary,
     layer: int | None,
     decimals: int | None = 4,

@@ -42,7 +42,10 @@ class Example:
         return max(len(self.source), len(self.target)) + 1
 
 
-def sentence_lengths(data: Sequence[Example]) -> Lengths:
+Examples = Sequence[Example]
+
+
+def sentence_lengths(data: Examples) -> Lengths:
     """Lengths of the sentences of both languages, end-of-sentence counted."""
     sizes = [len(side) + 1 for example in data for side in (example.source, example.target)]
     return Lengths(max(sizes), int(np.percentile(sizes, 97.5, method="higher")))
@@ -94,7 +97,7 @@ def examples(pairs: Sequence[Pair], vocabulary: Vocabulary) -> list[Example]:
     return [Example(*row) for row in zip(sources, targets, pairs, strict=True)]
 
 
-def collate(chosen: Sequence[Example]) -> Batch:
+def collate(chosen: Examples) -> Batch:
     """Pad to the longest. Sources end with EOS."""
     source = _padded([[*example.source, EOS] for example in chosen])
     given = _padded([[BOS, *example.target] for example in chosen])
@@ -117,7 +120,7 @@ def epoch(lengths: np.ndarray, budget: int, seed: int, number: int) -> list[np.n
     random = np.random.default_rng((seed, number))
     order = random.permutation(len(lengths))
     pool = max(1, 100 * budget // max(1, int(lengths.mean())))
-    batches: list[np.ndarray] = []
+    batches = []
     for start in range(0, len(order), pool):
         part = order[start : start + pool]
         part = part[np.argsort(lengths[part], kind="stable")]
@@ -140,7 +143,7 @@ def _cut(order: np.ndarray, lengths: np.ndarray, budget: int) -> list[np.ndarray
 class Steps:
     """The training batches from a step on, epoch after epoch. Batch t is the same wherever one starts."""
 
-    def __init__(self, data: Sequence[Example], budget: int, seed: int, first: int, last: int) -> None:
+    def __init__(self, data: Examples, budget: int, seed: int, first: int, last: int) -> None:
         self.data, self.budget, self.seed, self.first, self.last = data, budget, seed, first, last
         self.lengths = np.array([example.length for example in data])
 
@@ -156,14 +159,14 @@ class Steps:
             number += 1
 
 
-def in_order(data: Sequence[Example], budget: int) -> list[list[int]]:
+def in_order(data: Examples, budget: int) -> list[list[int]]:
     """Batches for evaluation: all examples once, sorted by source length, as indices."""
     order = sorted(range(len(data)), key=lambda i: (len(data[i].source), i))
     lengths = np.array([example.length for example in data])
     return [list(map(int, part)) for part in _cut(np.array(order), lengths, budget)]
 
 
-def sizes_of(train: Sequence[Example], vocabulary: int) -> Sizes:
+def sizes_of(train: Examples, vocabulary: int) -> Sizes:
     """The sizes that go with a training split; S and L are its mean lengths, rounded."""
     source = sum(len(example.source) + 1 for example in train) / len(train)
     target = sum(len(example.target) + 1 for example in train) / len(train)
@@ -192,8 +195,7 @@ def check_windows(model: Model, corpus: Corpus, vocabulary: Vocabulary) -> None:
     Raises:
         InputError: such a window.
     """
-    sites = {name: site for name in type(model.attention).model_fields if (site := getattr(model.attention, name))}
-    local = {name: site for name, site in sites.items() if REACH[site.reach].covering}
+    local = {name: site for name, site in model.attention.present.items() if REACH[site.reach].covering}
     if not local:
         return
     pairs = [pair for split in corpus.splits.values() for pair in split]
@@ -203,7 +205,7 @@ def check_windows(model: Model, corpus: Corpus, vocabulary: Vocabulary) -> None:
     longest = {"source": source, "target": target}
     for name, site in local.items():
         slots = sum(longest[language] for language in READS[name].slots)
-        if site.window >= slots - 1:
+        if (site.window or 0) >= slots - 1:
             wider = REACH[site.reach].covering
             raise InputError(
                 f"model.attention.{name}.window: expected less than {slots - 1}, got {site.window}. No sequence at "

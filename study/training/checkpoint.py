@@ -1,7 +1,5 @@
 """The file that `study translate` loads, and a look at the one that training resumes from."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Decode with a model: hypotheses, forced scores and alignments, in the order of the data."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -11,7 +9,7 @@ from torch.nn import functional as F
 from study.models import Translator
 from study.models.search import beam_search
 from study.models.translator import PAD
-from study.training.batches import Batch, Example, collate, in_order
+from study.training.batches import Batch, Example, Examples, collate, in_order
 from study.training.vocabulary import Vocabulary
 
 BUDGET = 4000
@@ -23,7 +21,7 @@ def fits(model: Translator, example: Example) -> bool:
 
 
 def fitting(
-    model: Translator, data: Sequence[Example], budget: int = BUDGET, forced: bool = True
+    model: Translator, data: Examples, budget: int = BUDGET, forced: bool = True
 ) -> Iterator[tuple[list[int], Batch]]:
     """Batches of the examples within the model's limit: of both sides, or of the source alone where it translates."""
     limit = model.longest
@@ -35,9 +33,7 @@ def fitting(
         yield chosen, collate([data[i] for i in chosen]).to(device)
 
 
-def translate(
-    model: Translator, data: Sequence[Example], vocabulary: Vocabulary, beam: int, length_penalty: float
-) -> list[str]:
+def translate(model: Translator, data: Examples, vocabulary: Vocabulary, beam: int, length_penalty: float) -> list[str]:
     """Translate by beam search, in the order of the data. A source beyond the model's limit has an empty one."""
     out = [""] * len(data)
     for chosen, batch in fitting(model, data, max(1, BUDGET * 2 // beam), forced=False):
@@ -47,7 +43,7 @@ def translate(
     return out
 
 
-def forced_nll(model: Translator, data: Sequence[Example]) -> Tensor:
+def forced_nll(model: Translator, data: Examples) -> Tensor:
     """Unsmoothed −log p(target | source) of each pair, in nats, EOS counted: [len(data)], on the CPU.
 
     NaN for a pair beyond the model's limit.
@@ -56,7 +52,7 @@ def forced_nll(model: Translator, data: Sequence[Example]) -> Tensor:
 
 
 @torch.no_grad()
-def tempered_nll(model: Translator, data: Sequence[Example], temperatures: Sequence[float]) -> Tensor:
+def tempered_nll(model: Translator, data: Examples, temperatures: Sequence[float]) -> Tensor:
     """Return `forced_nll` with logits that are divided by each temperature: [len(data), len(temperatures)]."""
     out = torch.full((len(data), len(temperatures)), float("nan"))
     for chosen, batch in fitting(model, data):

@@ -7,8 +7,6 @@ A row is a query (b, t) that is not padding. Slots that a row does not see do no
 that see no slot.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,7 +23,7 @@ from study.corpora import Link
 from study.models import Translator
 from study.models.translator import PAD
 from study.store.records import rounded
-from study.training.batches import Batch, Example
+from study.training.batches import Batch, Examples
 from study.training.vocabulary import Vocabulary
 
 Site = tuple[str, int]
@@ -105,7 +103,7 @@ def _in_order(call: AttentionCall) -> AttentionCall:
     return call._replace(weights=query @ call.weights, mask=mask)
 
 
-def truth(data: Sequence[Example], vocabulary: Vocabulary, batch: Batch) -> Truth:
+def truth(data: Examples, vocabulary: Vocabulary, batch: Batch) -> Truth:
     """Return the gold links of the examples of a batch: `Pair.alignment` of the target, else `Pair.attends`."""
     source = [vocabulary.words(example.pair.source) for example in data]
     target = [vocabulary.words(example.pair.target) for example in data]
@@ -214,6 +212,12 @@ def entropies(weights: Tensor, visible: Tensor, sums_to_one: bool) -> Values:
     }
 
 
+def shared(weights: Tensor) -> Tensor:
+    """Return each weight over the sum of the sizes of its row; 0 where all are 0."""
+    total = weights.abs().sum(-1, keepdim=True)
+    return weights / total.masked_fill(total == 0, 1)
+
+
 def masses(weights: Tensor, some: Tensor, tokens: Tensor, gold: Tensor | None) -> Values:
     """Measure the share of weight on a set G of slots, Σ_{s ∈ G} |a_s| / Σ_s |a_s|: the mean over rows with a G.
 
@@ -229,9 +233,7 @@ def masses(weights: Tensor, some: Tensor, tokens: Tensor, gold: Tensor | None) -
         tokens: source tokens with end-of-sentence, [B, S].
         gold: [B, L, S] as `Truth` has it, or None.
     """
-    size = weights.abs()
-    total = size.sum(-1, keepdim=True)
-    share = size / total.masked_fill(total == 0, 1)
+    share = shared(weights.abs())
     place = torch.arange(weights.shape[-1], device=weights.device)
     count = tokens.sum(1)
     last = (place < count[:, None] - 1) & (place >= count[:, None] - 3)
@@ -275,7 +277,7 @@ def gradients(model: Translator, batch: Batch, truth: Truth) -> dict[str, Any]:
 
 def at_source(model: Translator, batch: Batch, position: Tensor) -> Tensor:
     """Return ‖∂(−log p(y_t)) / ∂e_s‖ for t = position[b] of every sentence: [B, S]. One backward pass suffices."""
-    leaves: list[Tensor] = []
+    leaves = []
 
     def leaf(module: nn.Module, given: Any, embedded: Tensor) -> Tensor:
         leaves.append(embedded.detach().requires_grad_())
@@ -314,7 +316,7 @@ def profile(size: Tensor, real: Tensor, position: Tensor, gold: Tensor | None) -
     relative = size * count / size.sum(1, keepdim=True).clamp(min=1e-300)
     way = (count - 1 - slot).expand_as(size)
     bins = torch.bucketize(way, torch.tensor(POSITIONS, device=way.device), right=True) - 1
-    means: list[float | None] = []
+    means = []
     for b in range(len(POSITIONS)):
         inside = relative[(total > 0)[:, None] & real & gold & (bins == b)]
         means.append(float(inside.mean()) if len(inside) >= FEWEST else None)

@@ -1,7 +1,5 @@
 """The test: every test split translated and scored once, with the selected weights."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -15,7 +13,7 @@ from study.scores import scoring
 from study.scores.score import RecordedScore
 from study.training import decode
 from study.training.alignment import alignment_scores, attends, attention_map, choose, gold_of, readings
-from study.training.batches import Example, examples
+from study.training.batches import Examples, examples
 from study.training.vocabulary import Vocabulary
 
 TEMPERATURES = tuple(tenth / 10 for tenth in range(5, 16))
@@ -35,13 +33,13 @@ class Evaluation(NamedTuple):
 
 
 def evaluate(
-    experiment: Experiment, model: Translator, vocabulary: Vocabulary, corpus: Corpus, valid: Sequence[Example]
+    experiment: Experiment, model: Translator, vocabulary: Vocabulary, corpus: Corpus, valid: Examples
 ) -> Evaluation:
     """Score validation and all test splits alike. What aligns is chosen on validation."""
-    scores: list[RecordedScore] = []
-    nll: dict[str, list[float]] = {}
+    scores = []
+    nll = {}
     tests = {split: examples(corpus.splits[split], vocabulary) for split in corpus.tests}
-    data: dict[str, Sequence[Example]] = {"valid": valid, **tests}
+    data = {"valid": valid, **tests}
     beam, alpha = experiment.decoding.beam, experiment.decoding.length_penalty
     started = time.perf_counter()
     hypotheses = {split: decode.translate(model, part, vocabulary, beam, alpha) for split, part in data.items()}

@@ -3,8 +3,6 @@
 Provenance is device, commit and versions. It has no user, path or host name.
 """
 
-from __future__ import annotations
-
 import ctypes
 import platform
 import subprocess
@@ -127,7 +125,7 @@ def _cpu() -> str:
 
 def _git() -> tuple[str | None, bool | None]:
     """Return the commit, and whether code, sweeps or lock differ from it; None outside a checkout."""
-    found: list[str] = []
+    found = []
     if not (CHECKOUT / ".git").exists():  # a folder above may be another repository
         return None, None
     for arguments in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", "study", "sweeps", "requirements.lock")):

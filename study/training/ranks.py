@@ -6,8 +6,6 @@ writes. The others end when it ends, however that happens.
 Lightning would start them by running this process's command again: in a trial of a sweep, the sweep.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

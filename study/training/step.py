@@ -6,8 +6,6 @@ reports log a(s_t), as `Terms.log_prob`; nothing here knows which.
 B batch · L target tokens.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from itertools import groupby

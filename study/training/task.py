@@ -6,8 +6,6 @@
     pl.Trainer(max_steps=100, logger=..., callbacks=[...]).fit(study.Task(experiment, data), data)
 """
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable
@@ -35,6 +33,7 @@ from study.training.evaluate import Evaluation, evaluate
 from study.training.ranks import mean_over_ranks
 from study.training.vocabulary import factor_tokens, vocabulary_for
 
+Tree = dict[str, Any]
 DIAGNOSED = 64
 """Sentences of the fixed validation batch that is diagnosed."""
 PRECISIONS = ("32-true", "64-true", "bf16-mixed", "16-mixed")
@@ -93,8 +92,7 @@ class DataModule(pl.LightningDataModule):
     def val_dataloader(self) -> range:
         return range(1)
 
-    def test_dataloader(self) -> range:
-        return range(1)
+    test_dataloader = val_dataloader
 
 
 def initial_model(experiment: Experiment, data: DataModule) -> Translator:
@@ -155,10 +153,10 @@ class Task(pl.LightningModule):
         self.diagnosed = self.fitting[:DIAGNOSED]
         self.fixed = batches.collate(self.diagnosed)
         self.truth = diagnostics.truth(self.diagnosed, self.vocabulary, self.fixed)
-        self.history: list[dict[str, Any]] = []
+        self.history: list[Tree] = []
         self.diagnostics: diagnostics.Diagnostics = {}
-        self.gradients: dict[str, Any] = {}
-        self.best: dict[str, Any] = {"step": 0, "value": None, "state": None}
+        self.gradients: Tree = {}
+        self.best: Tree = {"step": 0, "value": None, "state": None}
         self.baseline = torch.tensor(-math.log(len(self.vocabulary)))
         self.tokens, self.train_seconds, self.last_loss = 0, 0.0, 0.0
         self.began, self.earlier_seconds = time.perf_counter(), 0.0
@@ -166,7 +164,7 @@ class Task(pl.LightningModule):
         """Gets the number of every update before it, counted from 0."""
         self.asked: Callable[[], bool] = lambda: False
         """Return True once this process has been asked to end."""
-        self.calls: list[dict[str, Any]] = []
+        self.calls: list[Tree] = []
         """Calls of the program that make this run, for its checkpoints."""
         self._uncounted: Tensor | int = 0
         self._since, self._threads, self._ending = time.perf_counter(), 0, False
@@ -288,7 +286,7 @@ class Task(pl.LightningModule):
             return
         self.count()
         new = self.global_step > (self.history[-1]["step"] if self.history else 0)
-        values: dict[str, float] = {}
+        values = {}
         if self.trainer.is_global_zero:
             with torch.autocast(self.device.type, enabled=False):
                 values = self._validate(new)
@@ -337,7 +335,7 @@ class Task(pl.LightningModule):
         found = diagnostics.gradients(self.model, self.fixed, self.truth)
         self.gradients[moment] = {"step": self.global_step, **found}
 
-    def _select(self, point: dict[str, Any]) -> None:
+    def _select(self, point: Tree) -> None:
         """Keep the weights that the rule prefers; of equals the earlier."""
         values = {"best_valid_bleu": point["valid_bleu"], "best_valid_loss": -point["valid_loss"]}
         value = values.get(self.recipe.select, float(point["step"]))
@@ -360,12 +358,12 @@ class Task(pl.LightningModule):
         """Score validation and all test splits with the weights that the model has."""
         return evaluate(self.experiment, self.model.eval(), self.vocabulary, self.data.corpus, self.data.valid)
 
-    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_save_checkpoint(self, checkpoint: Tree) -> None:
         self.count()
         seconds = self.earlier_seconds + time.perf_counter() - self.began
         kept = {name: getattr(self, name) for name in KEPT}
         checkpoint["study"] = {**kept, "calls": self.calls, "earlier_seconds": seconds}
 
-    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+    def on_load_checkpoint(self, checkpoint: Tree) -> None:
         for name in (*KEPT, "earlier_seconds"):
             setattr(self, name, checkpoint["study"][name])

@@ -59,11 +59,10 @@ class Interruption(pl.Callback):
         for one in self._before:
             signal.signal(one, self._note)
 
-    def on_train_start(self, trainer: pl.Trainer, task: pl.LightningModule) -> None:
+    def on_train_start(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
         self.take_signals()
 
-    def on_validation_start(self, trainer: pl.Trainer, task: pl.LightningModule) -> None:
-        self.take_signals()
+    on_validation_start = on_train_start
 
     def __exit__(self, *_: object) -> None:
         for one, handler in self._before.items():

@@ -1,7 +1,5 @@
 """A trained model as it was saved: its translations and word alignments, and the attention behind them."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterable
 from typing import NamedTuple

@@ -159,7 +159,7 @@ def factor_tokens(
         InputError: every token with some label stands for a name.
     """
     found = [factors(token) for token in vocabulary.tokens(list(range(len(vocabulary))))]
-    names: dict[str, int] = {}
+    names = {}
     labels: dict[str, int] = {}
     for i, factored in enumerate(found):
         if factored and factored[0] not in names:

@@ -1,7 +1,5 @@
 """Tokens with their alignment links: links are built with the sentence, never inferred from it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -50,8 +48,8 @@ def translated(target: Iterable[str], sure: Source, *possible: Source) -> list[T
 
 def joined(spans: Iterable[Span]) -> Span:
     """Constituents in a row."""
-    source: list[Source] = []
-    target: list[Target] = []
+    source = []
+    target = []
     for span in spans:
         source += span.source
         target += span.target

@@ -1,7 +1,5 @@
 """Content words for a plan, drawn independently of each other where grammar allows it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from itertools import chain

@@ -1,7 +1,5 @@
 """Random draws that depend only on a stable key."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 from random import Random

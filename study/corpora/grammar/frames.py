@@ -1,7 +1,5 @@
 """All clause frames by use and length, so that a sentence of a given length is drawn directly."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from itertools import product

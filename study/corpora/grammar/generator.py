@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field
 
 from study.corpora.cache import cached
-from study.corpora.corpus import SUBWORDS, VERSION, Contrast, Corpus, Pair, Section, checksum
+from study.corpora.corpus import Contrast, Corpus, First, Pair, Section, Splits, Unit, Vocabulary, checksum
 from study.corpora.grammar.draw import Draw, digest
-from study.schema import Pairs, Seed, Size
+from study.schema import Pairs, Seed
 
 if TYPE_CHECKING:  # every verb reads the section, and few generate sentences
     from study.corpora.grammar.lexicon import Noun
@@ -60,7 +60,7 @@ class Grammar(Section):
     """The embedded German→English grammar: offline, seeded, with gold word alignments."""
 
     name: Literal["grammar"] = Field("grammar", description="Corpus or probe.")
-    version: Literal[1] = Field(1, description=VERSION)
+    version: First = 1
     lexicon: Literal["small", "large"] = Field(
         "small", description="Content words: small has about 130 source word types, large about 400."
     )
@@ -69,8 +69,8 @@ class Grammar(Section):
         1000, description="Sentence pairs of the split test, 4 or more; the other test splits have half as many."
     )
     seed: Seed = Field(0, description="Seed of the data, apart from the seed of the run.")
-    tokens: Literal["words", "subwords"] = Field("words", description="Unit of a token.")
-    vocabulary: Size | None = Field(None, description=SUBWORDS)
+    tokens: Unit = "words"
+    vocabulary: Vocabulary = None
 
     @property
     def scored(self) -> tuple[str, ...]:
@@ -113,7 +113,7 @@ def generate(data: Grammar) -> Corpus:
 
 def _distinct(data: Grammar, name: str, style: Style) -> Iterator[Pair]:
     """Yield an endless stream of different sentence pairs. The name seeds the stream."""
-    seen: set[str] = set()
+    seen = set()
     for drawn in _plans(data, name, style):
         pair, _ = _realised(drawn)
         if pair.source not in seen:
@@ -121,11 +121,11 @@ def _distinct(data: Grammar, name: str, style: Style) -> Iterator[Pair]:
             yield pair
 
 
-def _pools(data: Grammar) -> dict[str, list[Pair]]:
+def _pools(data: Grammar) -> Splits:
     """Return train, valid and test: one stream, each sentence to its pool until all are full."""
     sizes = {"train": data.train_pairs, "valid": VALID, "test": data.test_pairs}
-    splits: dict[str, list[Pair]] = {name: [] for name in sizes}
-    seen: set[str] = set()
+    splits: Splits = {name: [] for name in sizes}
+    seen = set()
     for drawn in _plans(data, "pools", POOLED):
         pair, key = _realised(drawn)
         pool = _pool(data, key, drawn)

@@ -3,13 +3,11 @@
 Entries are compared by identity: each is made once.
 """
 
-from __future__ import annotations
-
 import tomllib
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 Gender = Literal["m", "f", "n"]
 
@@ -107,7 +105,7 @@ def lexicon(name: Literal["small", "large"]) -> Lexicon:
     tables = tomllib.loads(Path(__file__).with_name("lexicon.toml").read_text(encoding="utf-8"))
     kinds = {"nouns": Noun, "adverbs": Adverb, "conjunctions": Conjunction, "determiners": Determiner}
     kinds |= {"adjectives": Word, "prepositions": Word}
-    entries: dict[str, Any] = {}
+    entries = {}
     for table, rows in tables.items():
         kept = [dict(row) for row in rows if row.pop("small", False) or name == "large"]
         entries[table] = tuple(kinds.get(table, Verb)(**row) for row in kept)

@@ -1,7 +1,5 @@
 """Inflection: German determiners, adjectives, nouns, pronouns and verbs, and the regular English forms."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
 from typing import Literal
@@ -17,7 +15,7 @@ _ENDINGS: dict[Case, dict[str, str]] = {
     "dative": {"m": "em", "f": "er", "n": "em", "pl": "en"},
 }
 _ARTICLES = {"er": "der", "e": "die", "es": "das", "en": "den", "em": "dem"}
-_PRONOUNS: dict[Case, dict[Gender, str]] = {
+PRONOUNS: dict[Case, dict[Gender, str]] = {
     "nominative": {"m": "er", "f": "sie", "n": "es"},
     "accusative": {"m": "ihn", "f": "sie", "n": "es"},
 }
@@ -25,7 +23,8 @@ _PERSONAL: dict[Case, dict[Gender, str]] = {
     "nominative": {"m": "he", "f": "she", "n": "it"},
     "accusative": {"m": "him", "f": "her", "n": "it"},
 }
-_AUXILIARIES = {"haben": ("hat", "haben"), "sein": ("ist", "sind")}
+AUXILIARIES = {"haben": ("hat", "haben"), "sein": ("ist", "sind")}
+"""Finite forms, singular and plural."""
 
 
 def _bare(gender: Gender, case: Case, plural: bool) -> bool:
@@ -67,28 +66,18 @@ def relative(gender: Gender, case: Case, plural: bool) -> str:
     return _ARTICLES[_ENDINGS[case]["pl" if plural else gender]]
 
 
-def pronoun(gender: Gender, case: Case) -> str:
-    """Return the personal pronoun of the third person singular."""
-    return _PRONOUNS[case][gender]
-
-
 def without_pronouns(pairs: Sequence[Pair]) -> list[bool]:
     """Return True for each pair whose source has no personal pronoun of the third person (er, ihn, sie, es).
 
     The translation of such a sentence follows from the sentence alone: no antecedent has to be found.
     """
-    forms = {form for cases in _PRONOUNS.values() for form in cases.values()}
+    forms = {form for cases in PRONOUNS.values() for form in cases.values()}
     return [forms.isdisjoint(form.lower() for form, _, _ in words(pair.source)) for pair in pairs]
 
 
 def english_pronoun(antecedent: Noun, case: Case) -> str:
     """Return the translation of a pronoun. German uses the antecedent's gender, English its meaning."""
     return _PERSONAL[case][antecedent.gender] if antecedent.human else "it"
-
-
-def auxiliary(name: str, plural: bool) -> str:
-    """Return the finite form of haben or sein."""
-    return _AUXILIARIES[name][plural]
 
 
 @cache
@@ -107,10 +96,6 @@ def participle(verb: Verb) -> str:
     return verb.prefix + (verb.participle or f"ge{stem}" + ("et" if stem.endswith(("t", "d")) else "t"))
 
 
-def _sibilant(word: str) -> bool:
-    return word.endswith(("s", "x", "z", "ch", "sh"))
-
-
 def _y(word: str) -> bool:
     return word.endswith("y") and word[-2] not in "aeiou"
 
@@ -118,7 +103,7 @@ def _y(word: str) -> bool:
 def _s(word: str) -> str:
     if _y(word):
         return word[:-1] + "ies"
-    return word + ("es" if _sibilant(word) else "s")
+    return word + ("es" if word.endswith(("s", "x", "z", "ch", "sh")) else "s")
 
 
 @cache

@@ -4,8 +4,6 @@ A plan fixes the exact number of words before any word is drawn. So lengths foll
 words are independent of it and of each other.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 
@@ -65,7 +63,7 @@ def _unit(outline: Outline, length: int, words: Lexicon, draw: Draw) -> Clause |
 
 
 def _tree(shape: Shape, drawn: list[Frame], lexicon: Lexicon, draw: Draw) -> Clause | None:
-    tree: list[Clause] = []
+    tree = []
     for part, frame in zip(shape, drawn, strict=True):
         if part.role == "main":
             tree.append(_main(frame, draw))

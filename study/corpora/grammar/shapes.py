@@ -1,7 +1,5 @@
 """Shapes of sentences: their clauses, the nesting, and the number of words of each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import cache
 from typing import Literal, NamedTuple

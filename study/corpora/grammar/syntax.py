@@ -4,8 +4,6 @@ Links are sure, but for those of auxiliaries of the perfect, inserted do, separa
 these are possible.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from study.corpora.grammar import morphology
@@ -37,7 +35,7 @@ def clause(tree: Clause) -> Span:
 
 
 def _constituents(tree: Clause) -> dict[str, Span]:
-    parts: dict[str, Span] = {}
+    parts = {}
     for slot, case in _CASES.items():
         phrase = tree.phrase(slot)
         if phrase and slot == tree.frame.gap:
@@ -83,7 +81,7 @@ def noun_phrase(phrase: Phrase, case: Case) -> Span:
     """Return a determiner with adjective, noun and relative clause, or a pronoun."""
     if phrase.antecedent:
         english = morphology.english_pronoun(phrase.antecedent.noun, case)
-        return word(morphology.pronoun(phrase.gender, case), english)
+        return word(morphology.PRONOUNS[case][phrase.gender], english)
     gender, plural, determiner = phrase.gender, phrase.plural, phrase.determiner
     article = Source(morphology.determiner(determiner, gender, case, plural))
     noun = Source(morphology.noun(phrase.noun, case, plural), f"<{gender}>" if phrase.referent else "")
@@ -114,7 +112,7 @@ def _verbal(tree: Clause) -> dict[str, Span]:
     verb = tree.verb
     helpers: tuple[Source, ...] = ()
     if tree.frame.perfect:
-        finite = Source(morphology.auxiliary(verb.aux, plural))
+        finite = Source(morphology.AUXILIARIES[verb.aux][plural])
         rest = [Source(morphology.participle(verb))]
         core, helpers = rest[0], (finite,)
     elif verb.prefix and tree.kind == "main":

@@ -61,15 +61,13 @@ states. Either side may find the other: the answer that has found the question i
 accuracy decides here, not the argmax on gold.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import cache
-from typing import Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from study.corpora.corpus import VERSION, Link, Pair
+from study.corpora.corpus import VERSION, First, Link, Pair
 from study.corpora.grammar.draw import Draw
 from study.corpora.probes.probe import WHICH, Probe, shuffled
 
@@ -82,9 +80,33 @@ class Factored(Probe):
 
     has_attends: ClassVar[bool] = True
     factored: ClassVar[bool] = True
+    if TYPE_CHECKING:
+        nodes: int
 
     def factors(self, word: str) -> tuple[str, str] | None:
         return (word[0], word[1:]) if word[:1] in LETTERS and word[1:].isdigit() else None
+
+    @property
+    def shortest_target(self) -> int:
+        return self.nodes
+
+    def pair(self, draw: Draw) -> Pair:
+        """Draw the nodes in a random order, with random labels."""
+        assert isinstance(self, Graph | MultiLookup)
+        assert self.labels is not None
+        nodes, names = shuffled(draw, self.nodes), named(self)
+        labels = [draw.below(self.labels) for _ in nodes]
+        place = {node: s for s, node in enumerate(nodes)}
+        looks = [[place[neighbour] for neighbour in names[node]] for node in nodes]
+        answers = ["".join(str(labels[s]) for s in row) for row in looks]
+        if isinstance(self, MultiLookup):  # a node's answer begins with its own label
+            answers = [f"{label}{answer}" for label, answer in zip(labels, answers, strict=True)]
+        return Pair(
+            " ".join(f"{LETTERS[node]}{label}" for node, label in zip(nodes, labels, strict=True)),
+            " ".join(answer or NOBODY for answer in answers),
+            tuple(Link(t, t) for t in range(self.nodes)),
+            tuple(Link(s, t) for t, row in enumerate(looks) for s in row),
+        )
 
 
 class Graph(Factored):
@@ -97,11 +119,14 @@ class Graph(Factored):
         description="Structure of the names. one_way: half of the words name the other half, which name none. cycle3: "
         "three name each other in a ring, or two where dose is below 1. permutation: drawn at random.",
     )
-    dose: Annotated[float, Field(ge=0, le=1)] | None = Field(
-        None, description="Share of words in rings of three, the others in mutual pairs (derived with cycle3: 1)."
+    dose: float | None = Field(
+        None,
+        ge=0,
+        le=1,
+        description="Share of words in rings of three, the others in mutual pairs (derived with cycle3: 1).",
     )
-    nodes: Annotated[int, Field(ge=2, le=26)] = Field(12, description="Names, each once in every source.")
-    labels: Annotated[int, Field(ge=2, le=10)] = Field(8, description="Labels that a name may carry.")
+    nodes: int = Field(12, ge=2, le=26, description="Names, each once in every source.")
+    labels: int = Field(8, ge=2, le=10, description="Labels that a name may carry.")
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -126,23 +151,18 @@ class Graph(Factored):
         """Nodes in rings of three, with structure cycle3."""
         return round((self.dose or 0) * self.nodes)
 
-    @property
-    def shortest_target(self) -> int:
-        return self.nodes
-
-    def pair(self, draw: Draw) -> Pair:
-        return lookup(self, draw)
-
 
 class MultiLookup(Factored):
     """For every word its label and those of the several words that it names, in order."""
 
     name: Literal["multi_lookup"] = Field("multi_lookup", description=WHICH)
-    version: Literal[1] = Field(1, description=VERSION)
-    targets: Annotated[int, Field(ge=1, le=4)] = Field(2, description="P, the words that every word names.")
-    nodes: Annotated[int, Field(ge=2, le=26)] = Field(12, description="Names, each once in every source.")
-    labels: Annotated[int, Field(ge=2, le=10)] | None = Field(
+    version: First = 1
+    targets: int = Field(2, ge=1, le=4, description="P, the words that every word names.")
+    nodes: int = Field(12, ge=2, le=26, description="Names, each once in every source.")
+    labels: int | None = Field(
         None,
+        ge=2,
+        le=10,
         description="Labels that a name may carry (derived: 8 with one target, 5 with two, 4 with three, 3 with four).",
     )
 
@@ -163,22 +183,15 @@ class MultiLookup(Factored):
         """Different target words."""
         return int((self.labels or 0) ** (self.targets + 1))
 
-    @property
-    def shortest_target(self) -> int:
-        return self.nodes
-
-    def pair(self, draw: Draw) -> Pair:
-        return lookup(self, draw)
-
 
 class OneSpace(Probe):
     """Find the word of the kind that is asked for, whichever it is, and tell which it is."""
 
     name: Literal["one_space"] = Field("one_space", description=WHICH)
-    version: Literal[1] = Field(1, description=VERSION)
-    kinds: Annotated[int, Field(ge=2, le=26)] = Field(8, description="Kinds, such as temperature.")
-    members: Annotated[int, Field(ge=2, le=10)] = Field(4, description="Words of a kind, such as hot and cold.")
-    present: Annotated[int, Field(ge=2, le=26)] = Field(4, description="Kinds in a source, one word of each.")
+    version: First = 1
+    kinds: int = Field(8, ge=2, le=26, description="Kinds, such as temperature.")
+    members: int = Field(4, ge=2, le=10, description="Words of a kind, such as hot and cold.")
+    present: int = Field(4, ge=2, le=26, description="Kinds in a source, one word of each.")
 
     has_attends: ClassVar[bool] = True
 
@@ -246,21 +259,3 @@ def _discordant(draw: Draw, nodes: int, count: int) -> list[tuple[int, ...]]:
         if all(a != b for earlier in rows for a, b in zip(row, earlier, strict=True)):
             rows.append(row)
     return list(zip(*rows[1:], strict=True))
-
-
-def lookup(data: Graph | MultiLookup, draw: Draw) -> Pair:
-    """Return a pair of `graph` or `multi_lookup`: nodes in random order, with random labels."""
-    assert data.labels is not None
-    nodes, names = shuffled(draw, data.nodes), named(data)
-    labels = [draw.below(data.labels) for _ in nodes]
-    place = {node: s for s, node in enumerate(nodes)}
-    looks = [[place[neighbour] for neighbour in names[node]] for node in nodes]
-    answers = ["".join(str(labels[s]) for s in row) for row in looks]
-    if isinstance(data, MultiLookup):  # a node's answer begins with its own label
-        answers = [f"{label}{answer}" for label, answer in zip(labels, answers, strict=True)]
-    return Pair(
-        " ".join(f"{LETTERS[node]}{label}" for node, label in zip(nodes, labels, strict=True)),
-        " ".join(answer or NOBODY for answer in answers),
-        tuple(Link(t, t) for t in range(data.nodes)),
-        tuple(Link(s, t) for t, row in enumerate(looks) for s in row),
-    )

@@ -19,13 +19,11 @@ bidirectional encoder a place far from the end is near the beginning, where the 
 is the farthest.
 """
 
-from __future__ import annotations
-
-from typing import Annotated, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from study.corpora.corpus import VERSION, Link, Pair
+from study.corpora.corpus import First, Link, Pair
 from study.corpora.grammar.draw import Draw
 from study.corpora.probes.probe import WHICH, Probe, shuffled
 from study.schema import Size
@@ -36,9 +34,9 @@ LONGEST = 60
 class Sequences(Probe):
     """Fields of copy, reverse and sort."""
 
-    symbols: Annotated[int, Field(ge=2, le=100)] = Field(32, description="Different words.")
-    shortest: Annotated[int, Field(ge=1, le=LONGEST)] = Field(4, description="Words of the shortest source.")
-    longest: Annotated[int, Field(ge=1, le=LONGEST)] = Field(16, description="Words of the longest source.")
+    symbols: int = Field(32, ge=2, le=100, description="Different words.")
+    shortest: int = Field(4, ge=1, le=LONGEST, description="Words of the shortest source.")
+    longest: int = Field(16, ge=1, le=LONGEST, description="Words of the longest source.")
 
     @model_validator(mode="after")
     def _ordered(self) -> Self:
@@ -53,39 +51,40 @@ class Sequences(Probe):
     def pair(self, draw: Draw) -> Pair:
         """Draw one pair, its length drawn evenly."""
         count = self.shortest + draw.below(self.longest + 1 - self.shortest)
-        symbols, looks = self.looks(draw, count)
-        return _pair([f"w{symbol:02d}" for symbol in symbols], looks)
+        symbols = self.drawn(draw, count)
+        return _pair([f"w{symbol:02d}" for symbol in symbols], self.looks(symbols))
 
-    def looks(self, draw: Draw, count: int) -> tuple[list[int], list[int]]:
-        """`count` random symbols, and the places that the target takes them from."""
-        raise NotImplementedError
+    def drawn(self, draw: Draw, count: int) -> list[int]:
+        """Draw the symbols of a source."""
+        return [draw.below(self.symbols) for _ in range(count)]
+
+    def looks(self, symbols: list[int]) -> list[int]:
+        """Return the places that the target takes its words from."""
+        return list(range(len(symbols)))
 
 
 class Copy(Sequences):
     """Repeat the source."""
 
     name: Literal["copy"] = Field("copy", description=WHICH)
-    version: Literal[1] = Field(1, description=VERSION)
-
-    def looks(self, draw: Draw, count: int) -> tuple[list[int], list[int]]:
-        return [draw.below(self.symbols) for _ in range(count)], list(range(count))
+    version: First = 1
 
 
 class Reverse(Sequences):
     """Repeat the source from its end."""
 
     name: Literal["reverse"] = Field("reverse", description=WHICH)
-    version: Literal[1] = Field(1, description=VERSION)
+    version: First = 1
 
-    def looks(self, draw: Draw, count: int) -> tuple[list[int], list[int]]:
-        return [draw.below(self.symbols) for _ in range(count)], list(reversed(range(count)))
+    def looks(self, symbols: list[int]) -> list[int]:
+        return super().looks(symbols)[::-1]
 
 
 class Sort(Sequences):
     """Repeat the words of the source in alphabetical order; no word comes twice."""
 
     name: Literal["sort"] = Field("sort", description=WHICH)
-    version: Literal[1] = Field(1, description=VERSION)
+    version: First = 1
 
     @model_validator(mode="after")
     def _distinct(self) -> Self:
@@ -93,18 +92,20 @@ class Sort(Sequences):
             raise ValueError(f"symbols: expected at least longest ({self.longest}) with sort, got {self.symbols}.")
         return self
 
-    def looks(self, draw: Draw, count: int) -> tuple[list[int], list[int]]:
-        symbols = shuffled(draw, self.symbols)[:count]
-        return symbols, sorted(range(count), key=lambda s: symbols[s])
+    def drawn(self, draw: Draw, count: int) -> list[int]:
+        return shuffled(draw, self.symbols)[:count]
+
+    def looks(self, symbols: list[int]) -> list[int]:
+        return sorted(range(len(symbols)), key=lambda s: symbols[s])
 
 
 class CopyFar(Probe):
     """Repeat a few words from a known place of a long source, and pass over the rest."""
 
     name: Literal["copy_far"] = Field("copy_far", description=WHICH)
-    version: Literal[1] = Field(1, description=VERSION)
-    symbols: Annotated[int, Field(ge=2, le=100)] = Field(32, description="Different words.")
-    length: Annotated[int, Field(ge=1, le=200)] = Field(32, description="Words of every source.")
+    version: First = 1
+    symbols: int = Field(32, ge=2, le=100, description="Different words.")
+    length: int = Field(32, ge=1, le=200, description="Words of every source.")
     copied: Size = Field(4, description="Words to repeat; they stand together.")
     distance: int = Field(24, ge=0, description="Words between them and the end of the source.")
 

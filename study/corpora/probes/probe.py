@@ -4,13 +4,11 @@ A probe draws one stream of random pairs. Each pair belongs to one pool by the h
 a source of another, whatever their sizes, and `valid` and `test` do not depend on `train_pairs`.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from study.corpora.corpus import Corpus, Pair, Section, checksum
+from study.corpora.corpus import Corpus, Pair, Section, Splits, checksum
 from study.corpora.grammar.draw import Draw, digest
 from study.errors import InputError
 from study.schema import Pairs, Seed
@@ -47,7 +45,7 @@ class Probe(Section):
             InputError: the section leaves too few different sources.
         """
         sizes = {"train": self.train_pairs, "valid": VALID, "test": self.test_pairs}
-        splits: dict[str, list[Pair]] = {name: [] for name in sizes}
+        splits: Splits = {name: [] for name in sizes}
         draw, seen = Draw("probe", self.name, self.seed), set[str]()
         for _ in range(PATIENCE * sum(sizes.values())):
             pair = self.pair(draw)
