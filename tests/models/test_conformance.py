@@ -185,7 +185,8 @@ def test_the_page_lists_every_fact_with_its_type():
     words = {"str": "text", "bool": "True or False", "int": "whole number", "float": "number"}
     for axis, values in AXES.items():
         for field in dataclasses.fields(type(next(iter(values.values())))) if values.extensible else ():
-            kind = words.get(field.type, "list of texts" if "tuple" in field.type else "text")
+            name = getattr(field.type, "__name__", str(field.type))
+            kind = words.get(name, "list of texts" if "tuple" in name else "text")
             assert listed.pop((axis, field.name), listed.get(("every", field.name))) == kind, (axis, field.name)
     assert {axis for axis, _ in listed} == {"every"}
 
