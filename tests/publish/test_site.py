@@ -323,6 +323,10 @@ def test_the_page_of_a_claim_shows_its_finding_with_its_table_and_the_questions_
     cells = [row.locator("th, td").all_inner_texts() for row in view.locator("div.finding tr").all()]
     assert cells == scale["table"]
     assert len(cells) > 5
+    asked = [row for row in rows("tables/contrasts.csv") if row["id"] == "30" and row["decides"] == "True"]
+    voting = [row for row in asked if not row["no_vote"]]
+    assert view.locator(".forestplot .row:visible:not(.heading)").count() == len(voting) < len(asked)
+    view.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
     counted = ["not counted" not in text for text in view.locator(".forestplot .mark").all_inner_texts()]
     assert counted == sorted(counted, reverse=True)
     assert set(counted) == {True, False}
@@ -341,7 +345,7 @@ def test_a_row_of_a_claim_leads_to_the_runs_of_its_arms_and_an_arrow_has_its_siz
     go(view, whole, route)
     if route == "claims":
         assert view.locator("section.claim .row:visible").count() <= 30
-        view.locator("section.claim details").evaluate_all("all => all.forEach(one => { one.open = true; })")
+    view.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
     scope = "section.claim:has(a[href='#/claim/4a'])" if route == "claims" else "main"
     made = view.locator(f"{scope} .row:not(.heading)")
     assert made.count() == len(wanted) > 5

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import textwrap
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from study import attention_map
 from study.analysis import scales
@@ -66,20 +66,22 @@ def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
 def draw(table: pd.DataFrame, narrow: bool = False) -> Figure:
     """Draw a panel for each family, and the two maps: beside them, or below them if the picture is narrow."""
     maps = table[table["column"] == "map"]
-    families = [1.3] * len(SPOTS)
-    if narrow:
-        rows, widths, size = 1 + bool(len(maps)), families, (PHONE, 4.8)
-    else:
-        rows, widths, size = 1, [*families, *([1.0] * len(maps))], (style.PAGE, 2.9)
+    figure = style.NotebookFigure(figsize=(PHONE, 5.2) if narrow else (style.PAGE, 2.9))
+    shape: dict[str, Any] = (
+        {"nrows": 2, "height_ratios": [1, 1.45]} if narrow else {"ncols": 2, "width_ratios": [1.3, 1]}
+    )
+    parts = figure.subfigures(squeeze=False, **shape).flat if len(maps) else [figure]
+    panes = [
+        part.subplots(1, count, squeeze=False).flat for part, count in zip(parts, (len(SPOTS), len(maps)), strict=False)
+    ]
     line, small = (WRAPPED, LETTERS) if narrow else (99, style.SMALL)
-    figure, grid = style.subplots(rows, len(widths), size, squeeze=False, width_ratios=widths)
-    for i, (axes, family) in enumerate(zip(grid.flat, SPOTS, strict=False)):
+    for i, (axes, family) in enumerate(zip(panes[0], SPOTS, strict=True)):
         _lines(axes, table[table["column"] == family], family)
         axes.set_title(f"{family}, one head", loc="left", fontsize=LETTERS)
         axes.set_xlabel(textwrap.fill("d, terms of the dot product", line))
         axes.set_ylabel("" if i else textwrap.fill("sentences translated exactly, %", line))
         axes.tick_params(labelsize=small, labelleft=i == 0)
-    for i, (axes, (_, row)) in enumerate(zip(grid.flat[len(SPOTS) :], maps.iterrows(), strict=True)):
+    for i, (axes, (_, row)) in enumerate(zip(panes[-1], maps.iterrows(), strict=False)):
         attention = json.loads(row["content"])
         attention_map.draw(axes, attention)
         axes.set_title(
@@ -90,7 +92,7 @@ def draw(table: pd.DataFrame, narrow: bool = False) -> Figure:
         )
         axes.set_xticks(axes.get_xticks(), attention["source"], rotation=90, ha="center", rotation_mode="default")
         axes.tick_params(labelsize=small, labelleft=i == 0)
-        axes.set_xlabel("German\nframes: correct")
+        axes.set_xlabel("German" if i else "German\n(framed: correct links)")
         axes.set_ylabel("" if i else "English")
     return figure
 
