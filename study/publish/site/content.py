@@ -278,6 +278,7 @@ def pages(content: Content) -> Iterator[tuple[str, bytes]]:
         "findings": [],
         "answers": [],
         "hero": "",
+        "pair": [],  # runs of the picture, shown side by side if nobody chooses others
         "sweeps": [{key: sweep[key] for key in ("name", "about", "arms")} for sweep in sweeps],
     }
     results = Results(content.folder)
@@ -290,6 +291,8 @@ def pages(content: Content) -> Iterator[tuple[str, bytes]]:
     if content.published and picture.is_file():
         first_page["hero"] = HERO
         yield HERO, files.read(picture, below=content.folder)
+    if content.published and (points := picture.with_name("hero.csv")).is_file():
+        first_page["pair"] = [row["id"] for row in _rows(files.read_text(points)) if row["column"] == "map"]
     yield _chunk("site", first_page)
     for name in ("site.css", "site.js", "index.html"):
         yield name, (ASSETS / name).read_bytes()

@@ -263,14 +263,14 @@ const site = (() => {
       e("div", { class: main.findings.length ? "front" : null },
         main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, finding(one)))) : null,
         main.hero ? e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" }) : null,
-        main.answers.length ? e("section", {}, e("h2", {}, "Eight answers"), e("p", { class: "note full" }, "Difference of NLL (left of 0: less, better), 95% interval, from −10 to +10 margins (grey: ± one, the smallest of interest); arrow: beyond."), e("div", { class: "cards" }, main.answers.map(card))) : null,
+        main.answers.length ? e("section", {}, e("h2", {}, "Eight answers ", e("small", { class: "note" }, "Difference of NLL (left of 0: less, better), 95% interval, from −10 to +10 margins (grey: ± one, the smallest of interest); arrow: beyond.")), e("div", { class: "cards" }, main.answers.map(card))) : null,
         main.published ? null : sweepTable(main, all),
         e("section", { class: "next" }, e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null, e("ul", { class: "doors" },
           main.claims.length ? door("claims", "Check a number", "every claim with its verdict, its contrasts and their runs.") : null,
           main.sweeps.some((sweep) => sweep.name === "decoder_only") ? door("sweep", "Decoder-only models", "what carries over.", "decoder_only") : null,
           door("runs", "Find a run", `${states || "no record yet"}; search and sort by any field and score.`),
           door("sentences", "Look inside", "translations and attention maps of two models side by side."),
-          main.published ? door("sweeps", "Run your own", "the sweep files; make sweep SWEEP=sweeps/… trains them.") : null))));
+          main.published ? door("sweeps", "Run your own", "the sweep files of this study.") : null))));
   };
 
   // All claims, found by words and by verdict.
@@ -539,7 +539,7 @@ const site = (() => {
   };
   const sentences = async (_, query) => {
     page("Sentences", $("sentence").content.cloneNode(true));
-    const all = await load("runs");
+    const all = await load("runs"), { pair } = await load("site");
     const known = all.runs.map(({ id, arm, seed, maps = 0, texts }) => ({ id, arm, seed, maps, texts, name: `${all.name(arm)} · seed ${seed}`, sweeps: all.sweeps(arm) }));
     known.sort((a, b) => (a.sweeps[0] || "").localeCompare(b.sweeps[0] || "") || a.name.localeCompare(b.name, undefined, { numeric: true }));
     const find = (id) => known.find((one) => one.id === id);
@@ -635,9 +635,9 @@ const site = (() => {
     const refresh = async () => {
       const mine = ++turn;
       const richest = (some) => some.reduce((best, one) => (best && best.maps >= one.maps ? best : one), null);
-      const chosen = find(state.run), first = chosen || richest(known);
+      const chosen = find(state.run), first = chosen || find(pair[0]) || richest(known);
       if (!first) { $("which").textContent = "There is no run yet."; return; }
-      if (!chosen) state.with = await baseline(all, first);
+      if (!chosen) state.with = first.id === pair[0] ? pair[1] : await baseline(all, first);
       state.run = first.id;
       const others = known.filter((one) => one.id !== first.id && one.texts === first.texts);
       if (!others.some((one) => one.id === state.with)) state.with = "";
