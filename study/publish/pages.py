@@ -164,7 +164,7 @@ def numbers_of(results: Results, name: str, document: str = "README.md") -> tupl
 class Finding(NamedTuple):
     """A finding in words, with its numbers.
 
-    `more` is a link: its words, and the published table it leads to. `claims` are those whose pages show the finding.
+    `more` has the words of links and the published tables they lead to; the pages of `claims` show the finding.
     """
 
     title: str
@@ -260,9 +260,12 @@ def findings_list(results: Results) -> str:
 
     lines = []
     for place, finding in enumerate(findings(results), 1):
-        link = f"([{finding.more['words']}](results/tables/{finding.more['table']}.md))"
+        links = ", ".join(f"[{words}](results/tables/{table}.md)" for words, table in finding.more.items())
         text = textwrap.fill(
-            f"{place}. **{finding.title}** {finding.text} {link}", 118, subsequent_indent="   ", break_on_hyphens=False
+            f"{place}. **{finding.title}** {finding.text} ({links})",
+            118,
+            subsequent_indent="   ",
+            break_on_hyphens=False,
         )
         lines.append(text)
         head, *rows = finding.table

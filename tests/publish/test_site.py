@@ -330,7 +330,7 @@ def test_the_page_of_a_claim_shows_its_finding_with_its_table_and_the_questions_
     counted = ["not counted" not in text for text in view.locator(".forestplot .mark").all_inner_texts()]
     assert counted == sorted(counted, reverse=True)
     assert set(counted) == {True, False}
-    view.locator("div.finding a").click()
+    view.locator("div.finding a").first.click()
     view.wait_for_selector('body[data-route="#/table/scales"]')
     assert view.locator("main td").count() > 10
 

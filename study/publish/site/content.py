@@ -285,7 +285,9 @@ def pages(content: Content) -> Iterator[tuple[str, bytes]]:
     if content.published and answerable(results):
         for finding in findings(results):
             first_page["findings"].append(finding._asdict())
-            yield _chunk(f"table/{finding.more['table']}", content.pooled(finding.more["table"]))
+            for name in finding.more.values():
+                if name not in content.specs:
+                    yield _chunk(f"table/{name}", content.pooled(name))
         first_page["answers"] = _cards(results)
     picture = content.folder / HERO
     if content.published and picture.is_file():

@@ -246,7 +246,7 @@ const site = (() => {
   // First page: findings, answers as cards, the picture, verdicts and doors.
   const card = (one) => e("article", { class: "card" }, e("h3", {}, one.question), e("p", { class: "says" }, one.answer),
     effect(one.ends.map((end) => (end - one.zero) / one.margin), one.verdict), e("p", {}, one.unit), e("p", { class: "whole" }, one.number, one.zero ? `; 0 is ${one.zero}` : ""), e("p", {}, one.setting), e("p", {}, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
-  const finding = (one) => [e("strong", {}, one.title), ` ${one.text} `, e("a", { href: at("table", one.more.table) }, one.more.words),
+  const finding = (main, one) => [e("strong", {}, one.title), ` ${one.text} `, Object.entries(one.more).map(([words, name], i) => [i ? ", " : "", e("a", { href: at(main.sweeps.some((sweep) => sweep.name === name) ? "sweep" : "table", name) }, words)]),
     one.table.length > 1 ? wide(one.title, bare(one.table[0], one.table.slice(1), (i) => i > 0)) : null];
   const verdictBar = (claims) => {
     const counts = {};
@@ -261,7 +261,7 @@ const site = (() => {
     page("", e("h1", {}, main.published ? "Which parts of attention does a translation model need?" : "Runs of one folder"),
       e("p", { class: "lead full" }, main.published ? "We change one part at a time in small recurrent and transformer models, train each change on several seeds, and compare." : "What has run, what it found, and what is still to come."),
       e("div", { class: main.findings.length ? "front" : null },
-        main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, finding(one)))) : null,
+        main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, finding(main, one)))) : null,
         main.hero ? e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" }) : null,
         main.answers.length ? e("section", {}, e("h2", {}, "Eight answers ", e("small", { class: "note" }, "Difference of NLL (left of 0: less, better), 95% interval, from −10 to +10 margins (grey: ± one, the smallest of interest); arrow: beyond.")), e("div", { class: "cards" }, main.answers.map(card))) : null,
         main.published ? null : sweepTable(main, all),
@@ -320,7 +320,7 @@ const site = (() => {
     const related = main.claims.filter((other) => other !== one && shared(other)).sort((a, b) => shared(b) - shared(a)).slice(0, 3);
     page(`Claim ${id}`, crumbs(e("a", { href: at("claims") }, "Claims"), id), e("h1", {}, one.statement),
       short ? e("p", {}, `${short.question} `, e("strong", {}, short.answer), `. ${short.unit}: `, e("span", { class: "whole" }, short.number), ` (${short.setting})`) : null,
-      main.findings.filter((one) => one.claims.includes(id)).map((one) => e("div", { class: "finding" }, finding(one))),
+      main.findings.filter((one) => one.claims.includes(id)).map((one) => e("div", { class: "finding" }, finding(main, one))),
       e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.answer), why(one.summary) || e("small", {}, `${one.summary.hold} of ${one.summary.questions} questions hold, ${one.summary.fail} fail, ${one.summary.open} open`)),
       one.published ? e("p", {}, `Published effect: ${one.published}.`) : null,
       related.length ? e("p", { class: "note", id: "related" }, "See also, of the same sweeps: ", related.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`]), ".") : null,
