@@ -30,6 +30,7 @@ PARTS = (
     "one_head",
     "four_heads",
     "width_edge",
+    "one_head_low",
     "longer",
     "warmup",
 )

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 DECIMALS = 4
 """Numbers are rounded before they are written, so that machines agree to the byte."""
-P_VALUES = ("p", "holm", "false_discovery")
+SMALL = ("p", "holm", "false_discovery", "learning_rate")
 DIGITS = 3
-"""Columns of p values keep so many significant digits instead, and with them their exponents."""
+"""Columns of small numbers keep so many significant digits instead, and with them their exponents."""
 LEFT = ("arm", "family", "conclusion")
 """Columns of texts. They line up on the left and may fold; others line up on the right."""
 
@@ -156,11 +156,11 @@ def rounded(rows: Sequence[Mapping[Any, Any]]) -> pd.DataFrame:
 
     frame = pd.DataFrame(list(map(dict, rows)))
     for name in frame:
-        if name in P_VALUES:
+        if name in SMALL:
             frame[name] = [p if pd.isna(p) else float(f"{p:.{DIGITS}g}") for p in frame[name]]
         elif {type(row.get(str(name))) for row in rows} in ({int}, {int, type(None)}):
             frame[name] = frame[name].astype("Int64")  # whole numbers stay whole where some are missing
-    return frame.round(dict.fromkeys(frame.columns.drop([*P_VALUES], errors="ignore"), DECIMALS)).replace("", None)
+    return frame.round(dict.fromkeys(frame.columns.drop([*SMALL], errors="ignore"), DECIMALS)).replace("", None)
 
 
 def as_csv(frame: pd.DataFrame) -> str:

@@ -313,7 +313,7 @@ const site = (() => {
     const questions = counted(rows.filter((row) => row.decides === "True")), made = questions.filter((row) => row.verdict !== "not yet run"), open = questions.filter((row) => !made.includes(row));
     const contrasts = rows.filter((row) => row.finding && row.finding !== "not yet run");
     const beside = made.filter((row) => row.no_vote), shown = (row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, all,
-      [voted(row), e("small", {}, row.no_vote ? `${row.finding}; ${row.no_vote}` : row.finding), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null]);
+      [voted(row), e("small", {}, row.finding, row.verdict === "open" && row.second && row.finding !== "undecided" ? " by NLL, not by BLEU" : null, row.no_vote ? `; ${row.no_vote}` : null), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null]);
     const turn = (step, text) => { const other = main.claims[place + step]; return other ? e("a", { href: at("claim", other.id), rel: step < 0 ? "prev" : "next" }, text(`${other.id} ${other.statement}`)) : null; };
     const short = main.answers.find((row) => row.claim === id);
     const shared = (other) => other.sweeps.filter((name) => one.sweeps.includes(name)).length;
