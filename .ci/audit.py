@@ -1,9 +1,9 @@
 """A random audit of the published runs, drawn by a text that nobody chooses freely: `audit.py COMMIT`.
 
 The translations of a fortieth of the runs are scored again, and one short run is trained again. Another commit draws
-other runs. A run that is equal bit for bit passes. Processors with other instructions round sums differently, and a
-trained model amplifies it. So a run that does not name the instructions of this processor may differ after the first
-update, as far as seeds differ, and nowhere else.
+other runs. A run that is equal bit for bit passes. Processors of other makers or with other instructions round sums
+differently, and a trained model amplifies it. So a run that does not name the processor and the instructions of this
+machine may differ after the first update, as far as seeds differ, and nowhere else.
 """
 
 import math
@@ -36,9 +36,10 @@ def differing(before: dict[str, Any], now: dict[str, Any], deviations: Values) -
         now: that of the rerun.
         deviations: split and score ↦ the standard deviation over seeds.
     """
-    names = [(tree.get("provenance") or {}).get("instructions") for tree in (before, now)]
-    if names[0] is not None and names[0] == names[1]:
-        yield f"instructions: both have {names[0]}, so the rerun has to be equal bit for bit"
+    first, second = (tree.get("provenance") or {} for tree in (before, now))
+    if first.get("instructions") and all(first[name] == second[name] for name in ("device", "instructions")):
+        processor = f"{first['device']} with {first['instructions']}"
+        yield f"processor: both have {processor}, so the rerun has to be equal bit for bit"
     for name in ("config_hash", "seed", "data", "protocol"):
         if before[name] != now[name]:
             yield f"{name}: expected {before[name]}, got {now[name]}"
