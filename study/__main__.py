@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
 import errno
+import gc
 import importlib
 import io
 import os
@@ -85,6 +87,7 @@ def _dispatch(arguments: list[str]) -> int:
             raise InputError(f"{argument[:40]!r}: expected UTF-8 text without NUL, got other bytes. Type it as UTF-8.")
     if verb in READERS:  # the threads of OpenBLAS wait in a loop while numpy and scipy are imported
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+        atexit.register(gc.freeze)  # no last collection of garbage: the memory is given back all the same
     from study import processes
     from study.config import plugins  # not for --help and --version: it builds every section of the configuration
 
