@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import multiprocessing
 import os
 import signal
 import threading
@@ -71,7 +70,9 @@ def with_parent() -> None:
     SIGTERM first, which lets a run keep its step; SIGKILL after `GRACE`, to all that this process has started. The
     starter is the parent, and for a process of multiprocessing's fork server also the one that asked for it.
     """
-    parent, starter = os.getppid(), multiprocessing.parent_process()
+    from multiprocessing import parent_process
+
+    parent, starter = os.getppid(), parent_process()
 
     def watch() -> None:
         while os.getppid() == parent and (starter is None or starter.is_alive()):

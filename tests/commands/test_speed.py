@@ -12,6 +12,12 @@ from study.__main__ import main
 code = main(sys.argv[1:])
 print(code, *sorted({"pydantic", "pandas", "torch", "matplotlib"} & set(sys.modules)))
 """
+AT_THE_END = """
+import atexit, gc, sys
+from study.__main__ import main
+atexit.register(lambda: print(gc.get_freeze_count() > 10_000))
+sys.exit(main(sys.argv[1:]))
+"""
 CELLS = """
 name: many
 method: grid
@@ -36,6 +42,14 @@ def test_a_command_loads_what_it_needs(words, loads, tmp_path):
     command = [sys.executable, "-P", "-c", PROGRAM, *words.split()]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == f"0 {loads}".strip()
+
+
+@pytest.mark.parametrize(("words", "frozen"), [("ls presets", True), ("plan --help", False)])
+def test_a_verb_that_reads_ends_without_a_collection_of_garbage(words, frozen, tmp_path):
+    """Objects that are frozen are not collected. Others may be freed at the end of a training, and are."""
+    command = [sys.executable, "-P", "-c", AT_THE_END, *words.split()]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == str(frozen)
 
 
 def test_the_time_of_a_list_grows_with_its_cells_and_not_with_their_square(tmp_path):
