@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from study.analysis import agreement
-from study.analysis.labels import NOTHING, mean_sd
+from study.analysis.labels import mean_sd
 from study.analysis.tables import escaped, markdown
 from study.claims import schema
 from study.config.words import arm_words
@@ -39,6 +39,7 @@ DOCUMENTS = (
     "docs/articles.md",
     "docs/decoder-only.md",
     "docs/real-text.md",
+    "docs/scale.md",
     "docs/verdicts.md",
     "results/README.md",
 )
@@ -164,12 +165,13 @@ def numbers_of(results: Results, name: str, document: str = "README.md") -> tupl
 class Finding(NamedTuple):
     """A finding in words, with its numbers.
 
-    `more` has the words of links and the published tables they lead to; the pages of `claims` show the finding.
+    `page` has the words of README's link and the page it leads to, `more` the words of the site's links and the
+    published tables they lead to; the pages of `claims` show the finding.
     """
 
     title: str
     text: str
-    table: list[list[str]]
+    page: Mapping[str, str]
     more: Mapping[str, str]
     claims: list[str]
 
@@ -202,7 +204,6 @@ def answerable(results: Results) -> bool:
     keys = [row["number"] for row in tree["answers"]]
     for entry in tree["findings"]:
         keys += NUMBER.findall(entry["text"])
-        keys += [name for row in entry.get("table", [])[1:] for name in row[1:] if name != NOTHING]
     tables = {"summary"}
     for key, *arguments in map(str.split, keys):
         tables.add(entries()[key]["table"].format(*arguments))
@@ -222,9 +223,7 @@ def findings(results: Results) -> list[Finding]:
         text = entry["text"]
         for name in NUMBER.findall(text):
             text = text.replace(f"{{{name}}}", number(name))
-        head, *rows = entry.get("table", [[]])
-        cells = [[row[0], *(NOTHING if name == NOTHING else number(name) for name in row[1:])] for row in rows]
-        texts.append(Finding(entry["title"], text, [head, *cells], entry["more"], entry.get("claims", [])))
+        texts.append(Finding(entry["title"], text, entry["page"], entry["more"], entry.get("claims", [])))
     return texts
 
 
@@ -256,22 +255,11 @@ def answers(results: Results) -> list[QuestionAnswer]:
 
 def findings_list(results: Results) -> str:
     """Return the findings as a numbered list of Markdown."""
-    import pandas as pd
-
     lines = []
     for place, finding in enumerate(findings(results), 1):
-        links = ", ".join(f"[{words}](results/tables/{table}.md)" for words, table in finding.more.items())
-        text = textwrap.fill(
-            f"{place}. **{finding.title}** {finding.text} ({links})",
-            118,
-            subsequent_indent="   ",
-            break_on_hyphens=False,
-        )
-        lines.append(text)
-        head, *rows = finding.table
-        if rows:
-            table = markdown(pd.DataFrame(rows, columns=head), head[1:]).replace(" ± ", f"{NO_BREAK}±{NO_BREAK}")
-            lines.append("\n" + textwrap.indent(table, "   ") + "\n")
+        links = ", ".join(f"[{words}]({page})" for words, page in finding.page.items())
+        text = f"{place}. **{finding.title}** {finding.text} ({links})"
+        lines.append(textwrap.fill(text, 118, subsequent_indent="   ", break_on_hyphens=False))
     return "\n".join(lines)
 
 

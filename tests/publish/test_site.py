@@ -309,7 +309,7 @@ def test_a_claim_leads_to_those_that_use_the_same_sweeps(whole, view):
         assert links == [f"#/claim/{other}" for other in others]
 
 
-def test_the_page_of_a_claim_shows_its_finding_with_its_table_and_the_questions_that_count_first(whole, view):
+def test_the_page_of_a_claim_shows_its_finding_and_the_questions_that_count_first(whole, view):
     scale = data_of(whole, "site")["findings"][0]
     assert scale["claims"] == ["30", "4b"]
     for identity, count in (("4b", 1), ("30", 1), ("3", 0)):
@@ -320,9 +320,6 @@ def test_the_page_of_a_claim_shows_its_finding_with_its_table_and_the_questions_
     assert "In short training" in answer
     assert answer.endswith("(grammar, transformer)")
     assert view.locator("div.finding").inner_text().startswith(f"{scale['title']} {scale['text']} ")
-    cells = [row.locator("th, td").all_inner_texts() for row in view.locator("div.finding tr").all()]
-    assert cells == scale["table"]
-    assert len(cells) > 5
     asked = [row for row in rows("tables/contrasts.csv") if row["id"] == "30" and row["decides"] == "True"]
     voting = [row for row in asked if not row["no_vote"]]
     assert view.locator(".forestplot .row:visible:not(.heading)").count() == len(voting) < len(asked)
@@ -331,7 +328,7 @@ def test_the_page_of_a_claim_shows_its_finding_with_its_table_and_the_questions_
     assert counted == sorted(counted, reverse=True)
     assert set(counted) == {True, False}
     view.locator("div.finding a").first.click()
-    view.wait_for_selector('body[data-route="#/table/scales"]')
+    view.wait_for_selector('body[data-route="#/table/scale_rates_multi30k"]')
     assert view.locator("main td").count() > 10
 
 

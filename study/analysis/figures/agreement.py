@@ -40,6 +40,12 @@ GAINS, OPPOSITE = ("#e4def2", "both gain"), ("#f1f1f1", "opposite")
 """Colour and name of the corner where both effects are gains, and of those where one is a gain."""
 ARMS = {"today": "predicted arms"}
 """Pair ↦ its arms in words, if these were chosen alike."""
+HEADINGS = {
+    "transfer": "on the toy language carry over to real text",
+    "longer": "last when training is four times as long",
+    "decoder_only": "in encoder–decoders carry over to decoder-only models",
+}
+"""First pair of a figure ↦ what it asks."""
 CORPORA = ("grammar", "Multi30k")
 """Names of corpora in the words for the sides of a pair."""
 LOOKS = {"recurrent": ("o", "C0"), "transformer": ("s", "C1"), "decoder_only": ("^", "C2")}
@@ -90,7 +96,7 @@ def draw(table: pd.DataFrame) -> Figure:
     """Draw a panel for each pair of sweeps; large effects that would hide the others are listed beside it."""
     arms = {str(name): rows for name, rows in table[table["arm"] != ""].groupby("pair", sort=False)}
     frames = {name: frame for name, rows in arms.items() if (frame := _frame(rows))}
-    figure = style.NotebookFigure(figsize=(style.PAGE, HEIGHT * len(arms) + 0.75))
+    figure = style.NotebookFigure(figsize=(style.PAGE, HEIGHT * len(arms) + 0.95))
     grid = figure.subplot_mosaic(
         [[name, name + BEYOND if name in frames else name] for name in arms],
         width_ratios=WIDTHS,
@@ -116,8 +122,9 @@ def draw(table: pd.DataFrame) -> Figure:
         names[axes] = _names(inside)
     keyed = [handle for axes in grid.values() for handle in axes.get_legend_handles_labels()[0]]
     handles = {str(handle.get_label()): handle for handle in keyed}.values()
-    figure.legend(handles=handles, loc="outside upper left", ncols=len(handles), frameon=False, borderaxespad=0.1)
+    figure.legend(handles=handles, ncols=len(handles), **style.ABOVE)
     panels.key(figure, _words(table[table["arm"] != ""]))
+    style.heading(figure, f"Does the effect of a change {HEADINGS[next(iter(arms))]}?")
     naming.name(figure, names)
     return figure
 

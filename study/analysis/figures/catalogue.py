@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from study.analysis import scales
 from study.analysis.agreement import PAIRS
 from study.analysis.figures import agreement, hero, multiples, style
 from study.analysis.runs import MADE, Runs
@@ -31,7 +30,7 @@ class NamedFigure(NamedTuple):
 
 FIGURES = {
     "hero": NamedFigure(
-        ("scale_parts", "inverse_scale", "learned_scale", *scales.SWEEPS),
+        ("scale_parts", "inverse_scale", "learned_scale"),
         hero.points,
         hero.draw,
         partial(hero.draw, narrow=True),

@@ -1,6 +1,6 @@
 """The picture of the study: exact match by the size of the dot product, and what attention reads with and without 1/√d.
 
-1/√d and 1/d stand at the learning rate that validation chooses, where several were tried; see `study.analysis.scales`.
+Its lines are three of the figure `scale`, at one learning rate.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import textwrap
 from typing import TYPE_CHECKING, Any
 
 from study import attention_map
-from study.analysis import scales
 from study.analysis.figures import multiples, panels, style
 from study.analysis.runs import Runs
 from study.sweep.spec import Spec
@@ -23,42 +22,41 @@ if TYPE_CHECKING:
 WITHOUT = "without a scale"
 LINES = {"1/d": "#a86200", "1/√d": "#4d4d4d", WITHOUT: "#0072b2"}
 """Line ↦ its colour, that of the arm in other figures, dark enough for letters."""
+ARMS = {"scale=inverse": "1/d", "scale=rsqrt": "1/√d", "scale=none": WITHOUT}
+"""Line of the figure `scale` ↦ line of this one."""
 SPOTS = {
     "recurrent": {"1/d": (1024, 90), "1/√d": (1024, 71), WITHOUT: (17, 12)},
     "transformer": {"1/d": (1024, 92), "1/√d": (80, 66), WITHOUT: (1024, 42)},
 }
 """Family and line ↦ the d and the percentage at which the name of the line stands."""
-MAPS = {"with 1/√d": "grammar-recurrent-dot-10a1cf6c-s1", "without": "grammar-recurrent-dot-6b079020-s1"}
+HEADINGS = ("Sentences translated exactly, %", "Attention at d = 512 (recurrent)")
+"""What the lines and the maps show."""
+MAPS = {"with 1/√d": "grammar-recurrent-dot-10a1cf6c-s1", WITHOUT: "grammar-recurrent-dot-6b079020-s1"}
 """Published runs of recurrent models with d = 512 whose maps are drawn."""
 TICKS = (16, 64, 256, 1024)
 PHONE, LETTERS = 3.75, 8
 """Inches of the narrow picture, and points of its smallest letters: on the screen of a phone they are larger."""
 WRAPPED = 20
 """Letters of a line of the titles of maps, and of the labels of axes in the narrow picture."""
-COLUMNS = ["column", "line", "x", "rate", "id", "score", "content"]
-"""Family, line, d, learning rate, run and exact match; of a map what `attention.json` has."""
+COLUMNS = ["column", "line", "x", "id", "score", "content"]
+"""Family, line, d, run and exact match; of a map what `attention.json` has."""
 
 
 def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
     """Return one row a run and one row a map: `COLUMNS`."""
     import pandas as pd
 
-    scaled = scales.usual(scales.points(runs))
-    scaled = scaled[scaled["best"] & scaled["arm"].isin(LINES)].rename(
-        columns={"family": "column", "arm": "line", "d": "x", "learning_rate": "rate"}
-    )
-    scaled = scaled.assign(id=scaled["runs"].str.split()).explode("id")
-    scaled["score"] = [runs.value(identity, scales.EXACT) for identity in scaled["id"]]
-    parts = multiples.scale_points(runs, *(spec for spec in specs if spec.name not in scales.SWEEPS))
-    if scaled.empty or parts.empty:
-        return pd.DataFrame()
-    unscaled = parts[(parts["line"] == "scale=none") & (parts["x"] >= 16)].assign(line=WITHOUT, rate=scales.RATE)
+    table = multiples.scale_points(runs, *specs)
+    if table.empty:
+        return table
+    drawn = table["line"].isin(ARMS) & (table["x"] >= TICKS[0])
+    table = table[drawn].assign(line=table["line"].map(ARMS))
     maps = []
     for line, identity in MAPS.items():
         content = runs.store.content(identity, "attention.json") if identity in runs.store else None
         if content:
             maps.append({"column": "map", "line": line, "id": identity, "content": content.decode("utf-8").strip()})
-    table = pd.concat([scaled, unscaled, pd.DataFrame(maps)])[COLUMNS]
+    table = pd.concat([table, pd.DataFrame(maps)]).reindex(columns=COLUMNS)
     return table.sort_values(["column", "line", "x", "id"], kind="stable")
 
 
@@ -70,29 +68,30 @@ def draw(table: pd.DataFrame, narrow: bool = False) -> Figure:
     shape: dict[str, Any] = (
         {"nrows": 2, "height_ratios": [1, 1.45]} if narrow else {"ncols": 2, "width_ratios": [1.3, 1]}
     )
-    parts = figure.subfigures(squeeze=False, **shape).flat if len(maps) else [figure]
+    parts = list(figure.subfigures(squeeze=False, **shape).flat) if len(maps) else [figure]
     panes = [
         part.subplots(1, count, squeeze=False).flat for part, count in zip(parts, (len(SPOTS), len(maps)), strict=False)
     ]
+    for part, words in zip(parts, HEADINGS, strict=False):
+        style.heading(part, words)
     line, small = (WRAPPED, LETTERS) if narrow else (99, style.SMALL)
     for i, (axes, family) in enumerate(zip(panes[0], SPOTS, strict=True)):
         _lines(axes, table[table["column"] == family], family)
-        axes.set_title(f"{family}, one head", loc="left", fontsize=LETTERS)
+        axes.set_title(family, loc="left", fontsize=LETTERS)
         axes.set_xlabel(textwrap.fill("d, terms of the dot product", line))
-        axes.set_ylabel("" if i else textwrap.fill("sentences translated exactly, %", line))
         axes.tick_params(labelsize=small, labelleft=i == 0)
     for i, (axes, (_, row)) in enumerate(zip(panes[-1], maps.iterrows(), strict=False)):
         attention = json.loads(row["content"])
         attention_map.draw(axes, attention)
         axes.set_title(
-            textwrap.fill(f"recurrent, d = 512, {row['line']}", WRAPPED),
+            row["line"],
             loc="left",
             fontsize=LETTERS,
             color=LINES.get(row["line"].replace("with ", ""), LINES[WITHOUT]),
         )
         axes.set_xticks(axes.get_xticks(), attention["source"], rotation=90, ha="center", rotation_mode="default")
         axes.tick_params(labelsize=small, labelleft=i == 0)
-        axes.set_xlabel("German" if i else "German\n(framed: correct links)")
+        axes.set_xlabel("German")
         axes.set_ylabel("" if i else "English")
     return figure
 

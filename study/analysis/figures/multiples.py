@@ -1,4 +1,4 @@
-"""Small multiples of the study: exact match by size of the dot product, scores by length, BLEU by heads removed.
+"""Small multiples of the study: exact match by size of the dot product, BLEU by length, BLEU by heads removed.
 
 `…_points` makes the table of a figure: one row a run in its panel (row, column), on its line, at its place x. Lines and
 places are read from the labels of arms. A run without a score is a row, too, and its arm has no mean.
@@ -85,6 +85,7 @@ def scale(table: pd.DataFrame) -> Figure:
         whole = panel[~panel["line"].isin(halves)].dropna(subset="mean").sort_values("x")
         ends = whole.drop_duplicates("line", keep="last").set_index("line")[["x", "mean"]]
         names[axes] = [(arm_words(str(line)), place.to_numpy(dtype=float)) for line, place in ends.iterrows()]
+    style.heading(figure, "Which scale does a dot product of d terms need?")
     naming.name(figure, names)
     return figure
 
@@ -101,16 +102,15 @@ def _held(table: pd.DataFrame) -> str:
 
 
 def lengths_points(runs: Runs, spec: Spec) -> pd.DataFrame:
-    """Rows of panels by metric, columns by family and the decoder's start; places by length, lines by memory."""
+    """Panel for each family and start of the decoder; places by length, lines by memory."""
     points = []
-    for metric in ("exact", "bleu"):
-        names = {bucket: name.format(metric) for bucket, name in BUCKETS.items()}
-        for e, run in _declared(runs, spec, list(names.values())):
-            init = getattr(e.model, "init", None)
-            column = e.model.family + (f",\n{setting('init', init)}" if init else "")
-            for bucket, name in names.items():
-                place = {"row": metric, "column": column, "line": _line(run, "memory"), "x": bucket}
-                points.append(_point(run, name, **place, recipe=_recipe(e)))
+    names = {bucket: name.format("bleu") for bucket, name in BUCKETS.items()}
+    for e, run in _declared(runs, spec, list(names.values())):
+        init = getattr(e.model, "init", None)
+        column = e.model.family + (f",\n{setting('init', init)}" if init else "")
+        for bucket, name in names.items():
+            place = {"column": column, "line": _line(run, "memory"), "x": bucket}
+            points.append(_point(run, name, **place, recipe=_recipe(e)))
     return _with_means(points)
 
 
@@ -119,17 +119,15 @@ def lengths(table: pd.DataFrame) -> Figure:
     """Draw panels on common axes; buckets of untrained lengths stand on grey."""
     longest = [length.rpartition("–")[2] for length in BUCKETS]
     numbers = table.assign(x=table["x"].map(list(BUCKETS).index))
-    panes = {
-        f"{metrics.title(rows['metric'].iloc[0], unit=False)}: {column}": rows
-        for (_, column), rows in numbers.groupby(["row", "column"], sort=False)
-    }
+    panes = {str(column): rows for column, rows in numbers.groupby("column", sort=False)}
     note = f"{_held(table)} · grey: longer than in training"
     note += " · maximum: of each component · no memory: zeros, no attention"
-    figure = panels.small_multiples(panes, table["column"].nunique(), "words in the source, up to", 1.75, note)
+    figure = panels.small_multiples(panes, len(panes), "words in the source, up to", 2.2, note)
     for axes in figure.axes:
         axes.axvspan(longest.index(str(TRAINED)) + 0.5, len(longest) - 0.7, color="#f0f0f0", linewidth=0, zorder=0)
         axes.set_xticks(range(len(longest)), longest)
         axes.set_xlim(-0.3, len(longest) - 0.7)
+    style.heading(figure, "What does one vector lose on long sentences?")
     naming.name(figure, dict(zip(figure.axes, map(_apart, panes.values()), strict=True)))
     return figure
 
@@ -181,6 +179,7 @@ def pruning(table: pd.DataFrame) -> Figure:
         )
         panels.limit(axes, everywhere)
     _free(free, table.drop_duplicates("id"))
+    style.heading(figure, "Can a fifth of the heads go?")
     return figure
 
 

@@ -123,8 +123,8 @@ def legend(figure: Figure, looks: Mapping[str, style.Look], table: pd.DataFrame)
     longest = max(len(str(handle.get_label())) for handle in handles)
     fitting = int(figure.get_figwidth() * 72 // (longest * 4.1 + 36))
     columns = max(1, min(fitting, len(handles)))
-    spacing = {"frameon": False, "handlelength": 2.2, "columnspacing": 1.4, "borderaxespad": 0.1}
-    figure.legend(handles=handles, loc="outside upper left", ncols=columns, **spacing)
+    spacing: dict[str, Any] = {"handlelength": 2.2, "columnspacing": 1.4}
+    figure.legend(handles=handles, ncols=columns, **style.ABOVE, **spacing)
 
 
 def key(figure: Figure, text: str) -> None:

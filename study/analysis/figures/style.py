@@ -16,7 +16,7 @@ from study.config.mechanisms import VARIANTS
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure, FigureBase
 
 COLUMN, PAGE = 3.3, 6.9
 """Printed widths in inches: one column, the whole page. Figures are drawn at the size at which they are read."""
@@ -57,6 +57,8 @@ SETTINGS: dict[str, Any] = {
     "savefig.dpi": DPI,
     "figure.dpi": 100,
 }
+ABOVE: dict[str, Any] = {"loc": "outside upper left", "alignment": "left", "frameon": False, "borderaxespad": 0.1}
+"""Settings of a legend above all panels."""
 NAMED = re.compile(r"(?<=[\"#])([a-z])[0-9a-f]{10}(?=[\")])")
 
 
@@ -78,6 +80,15 @@ def subplots(
     """Return a figure with a grid of axes, as `pyplot.subplots` makes it, which no window and no global list knows."""
     figure = NotebookFigure(figsize=figsize)
     return figure, figure.subplots(rows, columns, **grid)
+
+
+def heading(figure: FigureBase, words: str) -> None:
+    """Write what a figure or a half of it shows, as a question or in a few words, above all else, also its legend."""
+    if figure.legends:
+        figure.legends[0].set_title(words)
+        figure.legends[0].get_title().set(fontsize=9, fontweight="bold")
+    else:
+        figure.suptitle(words, x=0.01, ha="left", fontsize=9, fontweight="bold")
 
 
 class NotebookFigure(lettering.TextFigure):

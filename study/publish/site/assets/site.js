@@ -246,8 +246,7 @@ const site = (() => {
   // First page: findings, answers as cards, the picture, verdicts and doors.
   const card = (one) => e("article", { class: "card" }, e("h3", {}, one.question), e("p", { class: "says" }, one.answer),
     effect(one.ends.map((end) => (end - one.zero) / one.margin), one.verdict), e("p", {}, one.unit), e("p", { class: "whole" }, one.number, one.zero ? `; 0 is ${one.zero}` : ""), e("p", {}, one.setting), e("p", {}, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
-  const finding = (main, one) => [e("strong", {}, one.title), ` ${one.text} `, Object.entries(one.more).map(([words, name], i) => [i ? ", " : "", e("a", { href: at(main.sweeps.some((sweep) => sweep.name === name) ? "sweep" : "table", name) }, words)]),
-    one.table.length > 1 ? wide(one.title, bare(one.table[0], one.table.slice(1), (i) => i > 0)) : null];
+  const finding = (main, one) => [e("strong", {}, one.title), ` ${one.text} `, Object.entries(one.more).map(([words, name], i) => [i ? ", " : "", e("a", { href: at(main.sweeps.some((sweep) => sweep.name === name) ? "sweep" : "table", name) }, words)])];
   const verdictBar = (claims) => {
     const counts = {};
     claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
@@ -259,11 +258,11 @@ const site = (() => {
     const states = Object.entries(seen).map(([state, count]) => `${count.toLocaleString("en")} ${count === 1 ? "run" : "runs"} ${state}`).join(", ");
     const door = (kind, text, why, name) => e("li", {}, link(kind, name, text), `: ${why}`);
     page("", e("h1", {}, main.published ? "Which parts of attention does a translation model need?" : "Runs of one folder"),
-      e("p", { class: "lead full" }, main.published ? "We change one part at a time in small recurrent and transformer models, train each change on several seeds, and compare." : "What has run, what it found, and what is still to come."),
+      e("p", { class: "lead full" }, main.published ? "One change at a time in small models, several seeds each: first on a toy language (the grammar), then on real text." : "What has run, what it found, and what is still to come."),
       e("div", { class: main.findings.length ? "front" : null },
         main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, finding(main, one)))) : null,
         main.hero ? e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" }) : null,
-        main.answers.length ? e("section", {}, e("h2", {}, "Eight answers ", e("small", { class: "note" }, "Difference of NLL (left of 0: less, better), 95% interval, from −10 to +10 margins (grey: ± one, the smallest of interest); arrow: beyond.")), e("div", { class: "cards" }, main.answers.map(card))) : null,
+        main.answers.length ? e("section", {}, e("h2", {}, "Eight answers ", e("small", { class: "note" }, "Difference of NLL in nats (left: better), 95% interval, −10 to +10 margins (grey: ± one, the smallest of interest); arrow: beyond.")), e("div", { class: "cards" }, main.answers.map(card))) : null,
         main.published ? null : sweepTable(main, all),
         e("section", { class: "next" }, e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null, e("ul", { class: "doors" },
           main.claims.length ? door("claims", "Check a number", "every claim with its verdict, its contrasts and their runs.") : null,
@@ -575,6 +574,11 @@ const site = (() => {
       });
       items = [...found.values()].sort((a, b) => (a.line ?? -1) - (b.line ?? -1));
     };
+    // What a run's name has and the other's has not; all of it is in the title.
+    const short = (run) => {
+      const words = (one) => (one ? one.name.split(/, | · /) : []), others = words(run === left ? right : left);
+      return element("span", { title: run.name }, words(run).filter((word) => !others.includes(word)).join(", ") || run.name);
+    };
     const named = (one) => (one.line === null ? one.split : `${one.split} ${one.line + 1}`);
     const drawList = () => {
       const words = $("find-sentence").value.toLowerCase().split(/\s+/).filter(Boolean);
@@ -597,7 +601,7 @@ const site = (() => {
       else lines.push(line("source", "not part of this site, because its corpus is not"));
       for (const [run, made] of [[left, one.left], [right, one.right]]) {
         if (!run) continue;
-        const name = element("a", { href: at("run", run.id) }, run.name);
+        const name = element("a", { href: at("run", run.id) }, short(run));
         if (made === undefined) lines.push(line(name, "no translation of this sentence is at hand"));
         else lines.push(line(name, ...(one.reference === undefined ? [made] : marked(made, one.reference)), one.reference !== undefined && made.trim() === one.reference.trim() ? element("span", { class: "right-answer" }, " = reference") : null));
       }
@@ -624,7 +628,7 @@ const site = (() => {
         const item = one.maps[run.id], { map, same } = chosenMap(item, state);
         const what = `${WORDS_OF[map.site] || map.site}, layer ${map.layer}, ${map.head === null ? "mean over heads" : `head ${map.head}`}`;
         const tell = (text) => { $("cell").textContent = `${run.name}: ${text}`; };
-        return element("figure", {}, element("figcaption", {}, element("b", {}, run.name), element("br"), what + (same ? "" : "; this run has no map of the chosen site, layer and head")), element("div", { class: "wide" }, heat(item, map, run.name, tell)));
+        return element("figure", {}, element("figcaption", {}, element("b", {}, short(run)), element("br"), what + (same ? "" : "; this run has no map of the chosen site, layer and head")), element("div", { class: "wide" }, heat(item, map, run.name, tell)));
       });
       $("maps").replaceChildren(...panels);
       $("cell").textContent = "";
