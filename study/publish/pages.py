@@ -158,7 +158,7 @@ def numbers_of(results: Results, name: str, document: str = "README.md") -> tupl
         values.update({str(column): cell for column, cell in rows.iloc[0].items()})
         if entry["plus"]:
             for column in values.keys() & {"difference", "low", "high"}:
-                values[column] += entry["plus"]
+                values[column] = max(values[column] + entry["plus"], 0)
     return entry | {"table": stem}, values
 
 

@@ -38,7 +38,7 @@ FARTHEST = 1e3
 """How far a corner reaches beyond the panel."""
 GAINS, OPPOSITE = ("#e4def2", "both gain"), ("#f1f1f1", "opposite")
 """Colour and name of the corner where both effects are gains, and of those where one is a gain."""
-ARMS = {"today": "predicted arms"}
+ARMS = {"today": ["predicted arms"]}
 """Pair ↦ its arms in words, if these were chosen alike."""
 HEADINGS = {
     "transfer": "on the toy language carry over to real text",
@@ -96,7 +96,7 @@ def draw(table: pd.DataFrame) -> Figure:
     """Draw a panel for each pair of sweeps; large effects that would hide the others are listed beside it."""
     arms = {str(name): rows for name, rows in table[table["arm"] != ""].groupby("pair", sort=False)}
     frames = {name: frame for name, rows in arms.items() if (frame := _frame(rows))}
-    figure = style.NotebookFigure(figsize=(style.PAGE, HEIGHT * len(arms) + 0.95))
+    figure = style.NotebookFigure(figsize=(style.PAGE, HEIGHT * len(arms) + 1.05))
     grid = figure.subplot_mosaic(
         [[name, name + BEYOND if name in frames else name] for name in arms],
         width_ratios=WIDTHS,
@@ -110,11 +110,10 @@ def draw(table: pd.DataFrame) -> Figure:
         rhos = table[(table["pair"] == name) & (table["arm"] == "") & (table["family"] == "")]
         slope = _scatter(axes, inside)
         if frame:
-            slope += f" over the {len(inside)} shown"
             axes.set(xlim=frame.intervalx, ylim=frame.intervaly)
         title = [
-            f"{first['data']} → {first['second_data']}, {first['seeds']} seeds",
-            ", ".join([f"{len(rows)} {ARMS.get(name, 'arms')}", *map(_order, rhos.to_dict("records")), slope]),
+            ", ".join([f"{first['data']} → {first['second_data']}", *ARMS.get(name, ()), f"{first['seeds']} seeds"]),
+            "; ".join([_gains(rows), ", ".join([*map(_order, rhos.to_dict("records")), slope])]),
         ]
         axes.set_title("\n".join(title), loc="left", fontsize=8)
         up = f"{first['second_data']}: effect, nats per sentence (worse →)"
@@ -161,9 +160,16 @@ def _frame(rows: pd.DataFrame) -> Bbox | None:
     return Bbox([low - 0.24 * (high - low), high + 0.12 * (high - low)])
 
 
+def _gains(rows: pd.DataFrame) -> str:
+    """Return how many arms gain on the second side: of those that gain on the first, and of the others."""
+    gain, second = rows["high"] < 0, rows["second_high"] < 0
+    counts = [f"{second[arms].sum()} of {arms.sum()}" for arms in (gain, ~gain)]
+    return f"{counts[0]} gains stay, {counts[1]} others gain"
+
+
 def _order(rho: Mapping[Any, Any]) -> str:
     """Return a rank correlation in words."""
-    return f"Spearman's ρ = {number(rho['rho'], 2)} {interval(rho['rho_low'], rho['rho_high'], 2, False)}"
+    return f"ρ = {number(rho['rho'], 2)} {interval(rho['rho_low'], rho['rho_high'], 2, False)}"
 
 
 def _words(arms: pd.DataFrame) -> str:
@@ -174,7 +180,10 @@ def _words(arms: pd.DataFrame) -> str:
             scores |= {corpus: title(metric) for corpus in CORPORA if corpus in data}
     effects = ", ".join(f"{score} on {corpus}" for corpus, score in scores.items())
     equal = " Dashed: equal effects." if arms["metric"].eq(arms["second_metric"]).any() else ""
-    return f"Effect: arm − base arm, {effects}. Solid: least squares through the base arm.{equal} Bars: 95% intervals."
+    return (
+        f"Effect: arm − base arm, {effects}. Bars: 95% intervals; that of a gain lies below 0. Solid: least squares "
+        f"through the base arm, of the arms shown.{equal} ρ: Spearman's, of all arms."
+    )
 
 
 def _scatter(axes: Axes, rows: pd.DataFrame) -> str:

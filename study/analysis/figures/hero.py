@@ -6,7 +6,6 @@ Its lines are three of the figure `scale`, at one learning rate.
 from __future__ import annotations
 
 import json
-import textwrap
 from typing import TYPE_CHECKING, Any
 
 from study import attention_map
@@ -36,8 +35,6 @@ MAPS = {"with 1/√d": "grammar-recurrent-dot-10a1cf6c-s1", WITHOUT: "grammar-re
 TICKS = (16, 64, 256, 1024)
 PHONE, LETTERS = 3.75, 8
 """Inches of the narrow picture, and points of its smallest letters: on the screen of a phone they are larger."""
-WRAPPED = 20
-"""Letters of a line of the titles of maps, and of the labels of axes in the narrow picture."""
 COLUMNS = ["column", "line", "x", "id", "score", "content"]
 """Family, line, d, run and exact match; of a map what `attention.json` has."""
 
@@ -74,21 +71,17 @@ def draw(table: pd.DataFrame, narrow: bool = False) -> Figure:
     ]
     for part, words in zip(parts, HEADINGS, strict=False):
         style.heading(part, words)
-    line, small = (WRAPPED, LETTERS) if narrow else (99, style.SMALL)
+    small = LETTERS if narrow else style.SMALL
     for i, (axes, family) in enumerate(zip(panes[0], SPOTS, strict=True)):
         _lines(axes, table[table["column"] == family], family)
         axes.set_title(family, loc="left", fontsize=LETTERS)
-        axes.set_xlabel(textwrap.fill("d, terms of the dot product", line))
+        axes.set_xlabel("key width d")
         axes.tick_params(labelsize=small, labelleft=i == 0)
     for i, (axes, (_, row)) in enumerate(zip(panes[-1], maps.iterrows(), strict=False)):
         attention = json.loads(row["content"])
         attention_map.draw(axes, attention)
-        axes.set_title(
-            row["line"],
-            loc="left",
-            fontsize=LETTERS,
-            color=LINES.get(row["line"].replace("with ", ""), LINES[WITHOUT]),
-        )
+        colour = LINES.get(row["line"].replace("with ", ""), LINES[WITHOUT])
+        axes.set_title(row["line"], loc="left", fontsize=LETTERS, color=colour)
         axes.set_xticks(axes.get_xticks(), attention["source"], rotation=90, ha="center", rotation_mode="default")
         axes.tick_params(labelsize=small, labelleft=i == 0)
         axes.set_xlabel("German")

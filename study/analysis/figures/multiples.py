@@ -76,7 +76,7 @@ def scale(table: pd.DataFrame) -> Figure:
              for words, of_row in rows.items() for family in dict.fromkeys(of_row["column"])}  # fmt: skip
     note = f"{_held(table)} · upper panels: a cut axis"
     halves = [line for line in dict.fromkeys(table["line"]) if " " in line]
-    figure = panels.small_multiples(panes, 2, "d, terms of the dot product", 2, note, halves)
+    figure = panels.small_multiples(panes, 2, "key width d, terms of the dot product", 2, note, halves)
     for axes in figure.axes:
         axes.set_xscale("log", base=2)
         axes.set_xticks(sorted(set(table["x"])), [tick(d) for d in sorted(set(table["x"]))])
@@ -169,6 +169,7 @@ def pruning(table: pd.DataFrame) -> Figure:
         if line != RANDOM
     }
     note = "dotted: a fifth of the heads, half a point of BLEU less · grey: random orders, a run is the mean of several"
+    note += " · no bar at the right: all runs are equal"
     figure = panels.small_multiples(panes, 2, "heads removed, %", 1.45, note, (), beside=1.3)
     *curves, free = figure.axes
     for axes in figure.axes:
@@ -193,7 +194,7 @@ def _free(axes: Axes, runs: pd.DataFrame) -> None:
             look, place = style.look(line), len(names)
             rows = orders[orders["line"] == line]
             names.append(arm_words(str(line)))
-            mean, *ends = np.array(interval(list(rows["free"])), dtype=float)
+            mean, *ends = np.clip(np.array(interval(list(rows["free"])), dtype=float), 0, 100)
             stacked = place - 0.05 - rows.groupby("free").cumcount() * 0.13
             axes.plot(rows["free"], stacked, ".", color=look.colour, markersize=3.5, markeredgewidth=0)
             axes.plot(ends, [place + 0.22] * 2, color=look.colour)
@@ -204,7 +205,7 @@ def _free(axes: Axes, runs: pd.DataFrame) -> None:
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.grid(False, axis="y")
     axes.set_title("Which share of the heads can go?", loc="right", fontsize=8)
-    axes.set_xlabel("at a loss of half a point of BLEU, %", loc="right")
+    axes.set_xlabel("at a loss of half a BLEU, in steps of 10%", loc="right")
 
 
 def _declared(runs: Runs, spec: Spec, scores: Sequence[str]) -> Iterator[tuple[Any, Point]]:

@@ -301,11 +301,12 @@ def pages(content: Content) -> Iterator[tuple[str, bytes]]:
 
 
 def _cards(results: Results) -> Rows:
-    """Return the answers of the first page, each with what its axis has as 0 and as 1."""
+    """Return the answers of the first page, each with what its axis has as 0 and as 1: what is better lies left."""
     rows = []
     for declared, answer in zip(read_yaml(ANSWERS)["answers"], answers(results), strict=True):
         entry, number = numbers_of(results, declared["number"])
-        rows.append({"zero": entry["plus"], "margin": number["margin"]} | answer._asdict())
+        unit = number["margin"] * _side(number["metric"])
+        rows.append({"zero": entry["plus"], "margin": unit} | answer._asdict())
     return rows
 
 
@@ -412,8 +413,14 @@ def _judged(text: str) -> Rows:
     for row in _rows(text):
         cells = evidence(row)
         arms = Counter(map(arm_of, row.get("runs", "").split()))
-        rows.append(_numbers(row) | {key: cells[key] for key in PRINTED} | {"arms": arms})
+        side = _side(row["metric"]) if row["metric"] else 1
+        rows.append(_numbers(row) | {key: cells[key] for key in PRINTED} | {"arms": arms, "side": side})
     return rows
+
+
+def _side(metric: str) -> int:
+    """Return −1 if more of a score is better, else 1: an effect times this number is better if it is less."""
+    return -1 if metrics.metric_of(metric).direction > 0 else 1
 
 
 def address(name: str) -> str:

@@ -172,50 +172,52 @@ const site = (() => {
       e("p", { class: "legend" }, drawn.map((line) => e("span", {}, e("i", { style: { background: line.colour } }), line.label))));
   };
   const percent = (value) => `${value.toFixed(2)}%`;
-  // All effects share one linear axis in margins; an arrow at its edge stands for what lies beyond.
+  // All effects share one linear axis in margins, on which left is better; an arrow at its edge stands for what lies beyond.
   const EDGE = 10;
   const margins = (value) => 50 + (46 * Math.max(-EDGE, Math.min(EDGE, value))) / EDGE;
   const KINDS = { holds: "holds", fails: "fails", depends: "depends", open: "open", "not asked": "apart", "not yet run": "none" };
   const mark = (word, words) => e("span", { class: `mark ${KINDS[word] || "open"}` }, words || word);
-  const voted = (row) => (row.no_vote ? mark("not asked", `not counted (${row.verdict})`) : mark(row.verdict));
+  // Why a question does not count; empty if it does.
+  const aside = (row) => (row.finding === "saturated" ? "saturated" : row.no_vote ? row.verdict : "");
+  const voted = (row) => (aside(row) ? mark("not asked", `not counted (${aside(row)})`) : mark(row.verdict));
   const axis = (marks) => e("div", { class: "axis", "aria-hidden": "true" }, marks.map(([place, text]) => e("span", { style: { left: percent(place) } }, text)));
-  const MARGINS = [-10, -5, 0, 5, 10].map((value) => [margins(value), told(value, 0, true)]);
+  const MARGINS = [-10, -5, 0, 5, 10].map((value) => [margins(value), told(Math.abs(value), 0)]);
   const effect = ([estimate, ...ends], kind) => {
-    const [low, high] = ends, beyond = (value) => Math.abs(value) > EDGE && Math.sign(value);
+    const pair = (a, b) => (a > b ? [b, a] : [a, b]), [low, high] = pair(ends[0], ends[1]), beyond = (value) => Math.abs(value) > EDGE && Math.sign(value);
     const line = (from, to, name) => (from === undefined || (beyond(from) && beyond(from) === beyond(to)) ? null : e("i", { class: name, style: { left: percent(margins(from)), width: percent(margins(to) - margins(from)) } }));
     return e("div", { class: `strip forest ${KINDS[kind] || "open"}`, "aria-hidden": "true" },
       e("i", { class: "band", style: { left: percent(margins(-1)), right: percent(margins(-1)) } }), e("i", { class: "zero", style: { left: "50%" } }),
-      line(low, high, "ci"), line(ends[2], ends[3], "ci inner"), beyond(estimate) ? null : e("i", { class: "point", style: { left: percent(margins(estimate)) } }),
+      line(low, high, "ci"), line(...pair(ends[2], ends[3]), "ci inner"), beyond(estimate) ? null : e("i", { class: "point", style: { left: percent(margins(estimate)) } }),
       [["left", -1], ["right", 1]].map(([name, side]) => {
         const far = [estimate, low, high].find((end) => beyond(end) === side), meets = [low, high].some((end) => end !== undefined && beyond(end) !== side);
-        return far === undefined ? null : [e("i", { class: `arrow ${name}` }), e("small", { class: `far ${name}${meets ? " above" : ""}` }, told(far, 0, true))];
+        return far === undefined ? null : [e("i", { class: `arrow ${name}` }), e("small", { class: `far ${name}${meets ? " above" : ""}` }, told(Math.abs(far), 0))];
       }));
   };
   const forest = (row, kind) => {
     if (!row.margin || row.low === undefined) return e("div", { class: "strip" }, e("span", { class: "none" }, row.margin ? "no interval" : "no margin"));
-    return effect(["difference", "low", "high", "low90", "high90"].map((name) => (row[name] === undefined ? undefined : row[name] / row.margin)), kind);
+    return effect(["difference", "low", "high", "low90", "high90"].map((name) => (row[name] === undefined ? undefined : (row.side * row[name]) / row.margin)), kind);
   };
   const why = (claim) => (claim.verdict === "open" && claim.hold ? e("small", {}, `${claim.hold} of ${claim.questions} questions hold. A claim is open while one of its questions is open and none fails (`, e("a", { href: at("guide", "verdicts-of-claims") }, "rules"), ").") : null);
   const asked = (row) => row.asked || "–";
   const MANY = 6;
   const runLinks = (arms, all) => {
     const counts = Object.entries(arms);
-    return counts.length ? e("small", {}, "runs: ", counts.length > MANY ? `${counts.reduce((sum, [, count]) => sum + count, 0)} of ${counts.length} arms` : counts.map(([arm, count], i) => [i ? " + " : "", e("a", { href: at("arm", arm), title: all.name(arm) }, count)])) : null;
+    return counts.length ? e("small", {}, "runs: ", counts.length > MANY ? `${counts.reduce((sum, [, count]) => sum + count, 0)}, of ${counts.length} arms` : counts.map(([arm, count], i) => [i ? " + " : "", e("a", { href: at("arm", arm), title: all.name(arm) }, count)])) : null;
   };
   const claimRow = (row, kind, all, extra) => e("div", { class: "row" },
     e("div", { class: "what" }, asked(row), e("small", {}, row.contrast), runLinks(row.arms, all)),
     forest(row, kind),
     e("div", { class: "number" }, row.estimate, e("small", {}, row.interval), row.measure.startsWith("NLL per sentence") ? null : e("small", {}, row.measure), row.second ? e("small", {}, row.second) : null),
     e("div", {}, extra));
-  const counted = (rows) => rows.toSorted((a, b) => Boolean(a.no_vote) - Boolean(b.no_vote));
+  const counted = (rows) => rows.toSorted((a, b) => Boolean(aside(a)) - Boolean(aside(b)));
   const decisive = (claim, row) => claim.summary.contrast === row.contrast && claim.summary.asked === row.asked;
   // Questions of claims, the first ones seen at once.
   const folded = (rows, all, count, words) => {
-    const made = rows.map((row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, all, voted(row)));
+    const made = rows.map((row) => claimRow(row, aside(row) ? "not asked" : row.verdict, all, voted(row)));
     return [made.slice(0, count), made.length > count ? e("details", { class: "more" }, e("summary", {}, `${made.length - count} ${words}`), made.slice(count)) : null];
   };
-  const forestHead = () => e("div", { class: "row heading" }, e("div", {}, "data and model"), e("div", {}, "first − second, in margins", axis(MARGINS)), e("div", { class: "number" }, "estimate", e("small", {}, "95% CI")), e("div", {}, "verdict"));
-  const HOW = "Dot: estimate. Thin line: 95% interval; thick line: 90% interval. Unit: the margin, the smallest difference of interest; grey band: ± one margin. An arrow stands for what lies beyond ±10 margins, and the number at it says where: the estimate or, if the estimate is within, the end of the interval.";
+  const forestHead = () => e("div", { class: "row heading" }, e("div", {}, "data and model"), e("div", {}, "← first arm better · margins · worse →", axis(MARGINS)), e("div", { class: "number" }, "estimate", e("small", {}, "95% CI")), e("div", {}, "verdict"));
+  const HOW = "On the left the first arm is better than the second. Dot: estimate. Thin line: 95% interval; thick line: 90% interval. Unit: the margin, the smallest difference of interest; grey band: ± one margin. An arrow stands for what lies beyond ±10 margins, and the number at it says where: the estimate or, if the estimate is within, the end of the interval.";
 
   // Strips of a sweep: a dot for each run, a bar for the mean; the interval is that of the difference, at the arm's mean.
   const strips = (sweep, all) => [...new Set(sweep.arms.map((arm) => arm.facet))].map((facet) => {
@@ -245,7 +247,7 @@ const site = (() => {
 
   // First page: findings, answers as cards, the picture, verdicts and doors.
   const card = (one) => e("article", { class: "card" }, e("h3", {}, one.question), e("p", { class: "says" }, one.answer),
-    effect(one.ends.map((end) => (end - one.zero) / one.margin), one.verdict), e("p", {}, one.unit), e("p", { class: "whole" }, one.number, one.zero ? `; 0 is ${one.zero}` : ""), e("p", {}, one.setting), e("p", {}, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
+    effect(one.ends.map((end) => (end - one.zero) / one.margin), one.verdict), e("p", {}, one.unit), e("p", { class: "whole" }, one.number, one.zero ? `; line: ${one.zero}%` : ""), e("p", {}, one.setting), e("p", {}, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
   const finding = (main, one) => [e("strong", {}, one.title), ` ${one.text} `, Object.entries(one.more).map(([words, name], i) => [i ? ", " : "", e("a", { href: at(main.sweeps.some((sweep) => sweep.name === name) ? "sweep" : "table", name) }, words)])];
   const verdictBar = (claims) => {
     const counts = {};
@@ -262,7 +264,7 @@ const site = (() => {
       e("div", { class: main.findings.length ? "front" : null },
         main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, finding(main, one)))) : null,
         main.hero ? e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" }) : null,
-        main.answers.length ? e("section", {}, e("h2", {}, "Eight answers ", e("small", { class: "note" }, "Difference of NLL in nats (left: better), 95% interval, −10 to +10 margins (grey: ± one, the smallest of interest); arrow: beyond.")), e("div", { class: "cards" }, main.answers.map(card))) : null,
+        main.answers.length ? e("section", {}, e("h2", {}, "Eight answers ", e("small", { class: "note" }, "Difference of NLL in nats, 95% interval; left: better; axis: ± 10 margins (grey: ± one, the smallest of interest); arrow: beyond.")), e("div", { class: "cards" }, main.answers.map(card))) : null,
         main.published ? null : sweepTable(main, all),
         e("section", { class: "next" }, e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null, e("ul", { class: "doors" },
           main.claims.length ? door("claims", "Check a number", "every claim with its verdict, its contrasts and their runs.") : null,
@@ -407,7 +409,7 @@ const site = (() => {
       e("h2", {}, "Sentences"), e("p", {}, e("a", { href: at("sentences", undefined, { run: id, with: beside }) }, mine.maps ? "Attention maps and translations" : "Translations", beside ? ", beside the baseline" : ""), ".", wrong.length ? " The first that differ from their references:" : ""),
       e("ol", { class: "sentences" }, some.map(([i, line]) => e("li", { value: i + 1 }, pairs[i] ? [e("span", { class: "source" }, pairs[i][0]), e("span", { class: "reference" }, pairs[i][1])] : null, e("a", { href: item(i) }, line || "(empty)")))),
       values.length ? [e("h2", {}, "Scores"), scores(false), values.some((score) => score[1]) ? e("details", {}, e("summary", {}, "By part of the split"), scores(true)) : null] : null,
-      heads.length ? [e("h2", {}, "Attention heads"), e("details", {}, e("summary", {}, `Measures of ${heads.length} heads at the last validation`), e("p", {}, "Entropy runs from 0 (one slot) to 1 (all alike). Largest weight and weight on gold run from 0 to 1. Information is in nats."),
+      heads.length ? [e("h2", {}, "Attention heads"), e("details", {}, e("summary", {}, `Measures of ${heads.length === 1 ? "one head" : `${heads.length} heads`} at the last validation`), e("p", {}, "Entropy runs from 0 (one slot) to 1 (all alike). Largest weight and weight on gold run from 0 to 1. Information is in nats."),
         table("Heads", ["site", "layer", "head", "entropy", "largest weight", "weight on gold", "sd of logits", "query information"], heads.map((row) => row.map((value, i) => (i < 1 ? value.replaceAll("_", " ") : i < 3 ? value : told(value, 3)))), (i) => i > 0))] : null,
       e("h2", {}, "Facts"), facts(Object.entries(mine).filter(([name]) => !/[./]|^(id|arm|seed|status|maps|validations|texts|corpus|family)$/.test(name)).map(([name, value]) => [name.replaceAll("_", " "), text(value)])), address ? facts([["W&B", e("a", { href: address, rel: "noreferrer" }, address)]]) : null,
       e("h2", {}, "Configuration"), e("p", {}, "Fields that differ from those of most arms of this site."), changed(all, mine.arm), e("details", {}, e("summary", {}, "All fields"), e("pre", { class: "wide", tabindex: 0 }, JSON.stringify({ ...one.config, seed: mine.seed }, null, 1))),
@@ -444,12 +446,12 @@ const site = (() => {
     const fields = [...new Set(rows.flatMap(Object.keys))];
     rows.forEach((run) => { run.text = plain(Object.entries(run).map(([k, v]) => (v === null ? "" : `${k}=${v}`)).join(" ")); });
     const state = { q: "", sort: "", columns: "", ...query };
-    const chosen = () => (state.columns ? state.columns.split(",").filter((name) => fields.includes(name)) : FIRST.filter((name) => fields.includes(name)));
+    const chosen = () => (state.columns ? state.columns.split(",").filter((name) => fields.includes(name)) : FIRST.filter((name) => fields.includes(name) && (name !== "status" || rows.some((run) => run.status !== rows[0].status))));
     const numeric = new Set(fields.filter((name) => rows.some((run) => typeof run[name] === "number")));
     let found = [];
     const head = e("thead"), body = e("tbody"), grid = e("table", { class: "runs", "aria-label": "Runs" }, head, body);
     const box = e("div", { class: "wide scroll", tabindex: 0, role: "region", "aria-label": "Runs" }, grid), count = e("span", { role: "status" });
-    const cell = (run, name) => (name === "name" ? e("a", { href: at("run", run.id), title: `${run.name}, ${run.id}` }, run.name) : typeof run[name] === "number" && name in all.digits ? told(run[name], all.digits[name]) : name === "tokens_per_second" ? told(run[name], 0) : text(run[name]));
+    const cell = (run, name) => (name === "name" ? e("a", { href: at("run", run.id), title: `${run.name}, ${run.id}` }, run.name) : typeof run[name] === "number" && name in all.digits ? told(run[name], all.digits[name]) : name === "tokens_per_second" && run[name] ? Math.round(run[name]).toLocaleString("en") : text(run[name]));
     const paint = () => {
       const from = Math.max(0, Math.floor(box.scrollTop / HEIGHT) - 10), to = Math.min(found.length, from + Math.ceil(box.clientHeight / HEIGHT) + 20), columns = chosen();
       const space = (count) => e("tr", { "aria-hidden": "true", class: "space", style: { height: `${count * HEIGHT}px` } }, e("td", { colspan: columns.length }));
@@ -669,7 +671,10 @@ const site = (() => {
     await refresh();
   };
   const guide = async (name) => {
+    const [all, { contrasts }] = [await load("runs"), await load("claims")], row = contrasts.find((one) => Math.abs(one.difference / one.margin) < EDGE && one.verdict === "holds" && one.finding === "supported" && !aside(one) && one.measure.startsWith("NLL per sentence"));
+    const example = row ? [e("h2", {}, "How to read a row"), e("div", { class: "forestplot" }, forestHead(), claimRow(row, row.verdict, all, voted(row))), e("p", {}, `“${row.contrast}” is the first arm minus the second: ${row.estimate} ${row.interval} in NLL, so the first is ${row.difference < 0 ? "better" : "worse"}. The smallest difference of interest, the margin, is ${told(row.margin, 3)}: the difference is ${told(Math.abs(row.difference / row.margin), 1)} margins. Under “runs” stand the runs of both arms.`), e("p", { class: "note" }, HOW)] : [];
     page("How to read the numbers", e("div", { class: "reading" }, prose((await load("guide")) || "")));
+    $("main").querySelector("h2")?.before(...example);
     return [...$("main").querySelectorAll("h2, h3")].find((head) => head.textContent.toLowerCase().replaceAll(" ", "-") === name);
   };
   const nothing = (what) => page("Not found", e("h1", {}, "Not found"), e("p", {}, `This site has no ${what}. `, e("a", { href: "#/" }, "First page")));
