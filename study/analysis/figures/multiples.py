@@ -14,7 +14,7 @@ import numpy as np
 
 from study.analysis.figures import naming, panels, style
 from study.analysis.inference import FEW, Arm, contrast
-from study.analysis.labels import arm_words, setting, tick
+from study.analysis.labels import arm_words, setting
 from study.analysis.runs import Runs
 from study.analysis.tables import DECIMALS
 from study.config import Experiment
@@ -79,7 +79,7 @@ def scale(table: pd.DataFrame) -> Figure:
     figure = panels.small_multiples(panes, 2, "key width d, terms of the dot product", 2, note, halves)
     for axes in figure.axes:
         axes.set_xscale("log", base=2)
-        axes.set_xticks(sorted(set(table["x"])), [tick(d) for d in sorted(set(table["x"]))])
+        axes.set_xticks(sorted(set(table["x"])), [f"{d:,}" for d in sorted(set(table["x"]))])
     names = {}
     for axes, panel in zip(figure.axes, panes.values(), strict=True):
         whole = panel[~panel["line"].isin(halves)].dropna(subset="mean").sort_values("x")

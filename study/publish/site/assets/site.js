@@ -204,11 +204,13 @@ const site = (() => {
     const counts = Object.entries(arms);
     return counts.length ? e("small", {}, "runs: ", counts.length > MANY ? `${counts.reduce((sum, [, count]) => sum + count, 0)}, of ${counts.length} arms` : counts.map(([arm, count], i) => [i ? " + " : "", e("a", { href: at("arm", arm), title: all.name(arm) }, count)])) : null;
   };
+  // An interval is that of Bonferroni, a finding that of Holm, whose method is the more powerful.
+  const narrow = (row) => (/^(supported|contradicted)/.test(row.finding) && row.low * row.high < 0 ? e("small", {}, `0 lies in the interval; Holm's p, ${told(row.holm, 3)}, decides`) : null);
   const claimRow = (row, kind, all, extra) => e("div", { class: "row" },
     e("div", { class: "what" }, asked(row), e("small", {}, row.contrast), runLinks(row.arms, all)),
     forest(row, kind),
-    e("div", { class: "number" }, row.estimate, e("small", {}, row.interval), row.measure.startsWith("NLL per sentence") ? null : e("small", {}, row.measure), row.second ? e("small", {}, row.second) : null),
-    e("div", {}, extra));
+    e("div", { class: "number" }, row.estimate, e("small", {}, row.interval), e("small", {}, row.measure.startsWith("NLL per sentence") ? "nats" : row.measure), row.second ? e("small", {}, row.second) : null),
+    e("div", {}, extra, narrow(row)));
   const counted = (rows) => rows.toSorted((a, b) => Boolean(aside(a)) - Boolean(aside(b)));
   const decisive = (claim, row) => claim.summary.contrast === row.contrast && claim.summary.asked === row.asked;
   // Questions of claims, the first ones seen at once.
@@ -216,7 +218,7 @@ const site = (() => {
     const made = rows.map((row) => claimRow(row, aside(row) ? "not asked" : row.verdict, all, voted(row)));
     return [made.slice(0, count), made.length > count ? e("details", { class: "more" }, e("summary", {}, `${made.length - count} ${words}`), made.slice(count)) : null];
   };
-  const forestHead = () => e("div", { class: "row heading" }, e("div", {}, "data and model"), e("div", {}, "← first arm better · margins · worse →", axis(MARGINS)), e("div", { class: "number" }, "estimate", e("small", {}, "95% CI")), e("div", {}, "verdict"));
+  const forestHead = () => e("div", { class: "row heading" }, e("div", {}, "data and model"), e("div", {}, axis([[margins(-6), "← first arm better"], [50, "margins"], [margins(6), "worse →"]]), axis(MARGINS)), e("div", { class: "number" }, "estimate", e("small", {}, "95% CI")), e("div", {}, "verdict"));
   const HOW = "On the left the first arm is better than the second. Dot: estimate. Thin line: 95% interval; thick line: 90% interval. Unit: the margin, the smallest difference of interest; grey band: ± one margin. An arrow stands for what lies beyond ±10 margins, and the number at it says where: the estimate or, if the estimate is within, the end of the interval.";
 
   // Strips of a sweep: a dot for each run, a bar for the mean; the interval is that of the difference, at the arm's mean.
@@ -263,11 +265,11 @@ const site = (() => {
       e("p", { class: "lead full" }, main.published ? "One change at a time in small models, several seeds each: first on a toy language (the grammar), then on real text." : "What has run, what it found, and what is still to come."),
       e("div", { class: main.findings.length ? "front" : null },
         main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, finding(main, one)))) : null,
-        main.hero ? e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" }) : null,
+        main.hero ? e("figure", {}, e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" }), e("figcaption", {}, "Toy language, one rate. Framed: the right words.")) : null,
         main.answers.length ? e("section", {}, e("h2", {}, "Eight answers ", e("small", { class: "note" }, "Difference of NLL in nats, 95% interval; left: better; axis: ± 10 margins (grey: ± one, the smallest of interest); arrow: beyond.")), e("div", { class: "cards" }, main.answers.map(card))) : null,
         main.published ? null : sweepTable(main, all),
         e("section", { class: "next" }, e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null, e("ul", { class: "doors" },
-          main.claims.length ? door("claims", "Check a number", "every claim with its verdict, its contrasts and their runs.") : null,
+          main.claims.length ? door("claims", "Check a number", "every claim, with its runs.") : null,
           main.sweeps.some((sweep) => sweep.name === "decoder_only") ? door("sweep", "Decoder-only models", "what carries over.", "decoder_only") : null,
           door("runs", "Find a run", `${states || "no record yet"}; search and sort by any field and score.`),
           door("sentences", "Look inside", "translations and attention maps of two models side by side."),
@@ -344,7 +346,7 @@ const site = (() => {
       claims.length ? e("p", {}, "Claims that it decides: ", claims.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`]), ".") : null,
       e("details", { open: !asks.length }, e("summary", {}, "The plan, as it was declared"), prose(one.introduction), words.length ? [e("h3", {}, "Fields in words"), facts(words)] : null),
       asks.length ? [e("h2", {}, "What claims ask of its runs"), e("div", { class: "forestplot" }, forestHead(), folded(counted(asks), all, 4, "more"))] : null,
-      e("h2", {}, "Figure"), e("p", {}, `The score is ${[...new Set(one.arms.map((arm) => arm.title))].join(" or ")}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference from the baseline. It is drawn at the arm's mean: where it does not meet the grey line, 0 lies outside the interval.`),
+      e("h2", {}, "Every arm against the baseline"), e("p", {}, `The score is ${[...new Set(one.arms.map((arm) => arm.title))].join(" or ")}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference from the baseline. It is drawn at the arm's mean: where it does not meet the grey line, 0 lies outside the interval.`),
       one.arms.some((arm) => arm.title.includes("without pronouns")) ? e("p", { class: "note" }, "Without pronouns: on the sentences that have no ", e("i", {}, "er, sie, es"), ", whose translation hides other effects (", e("a", { href: at("guide", "which-score-decides") }, "why"), ").") : null,
       claims.length ? e("p", { class: "note" }, "These intervals are simultaneous over all arms, each from the spread of its own two arms (Welch). A claim has its own interval of the same difference: it is simultaneous over the few contrasts planned for it, and may pool the spread of all arms. See ", claims.map((other, i) => [i ? ", " : claims.length > 1 ? "claims " : "claim ", link("claim", other.id, other.id)]), ".") : null,
       strips(one, all),
