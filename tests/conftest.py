@@ -24,10 +24,10 @@ os.environ |= {
     "OMP_NUM_THREADS": "1",
 }
 PROCESSES = """
-test_agents test_faults test_packaging test_recompute test_devices test_run test_engines test_wandb_push test_api
-test_resources test_wandb_outages test_publish test_pruning_runs test_local test_conformance test_preemption
-test_documents test_contributing test_new_corpus test_own_mechanism test_site test_tune test_ledger test_pages
-test_benchmarks
+test_lab test_engines test_recompute test_scores test_matrix test_faults test_wandb_outages test_agents test_packaging
+test_interruptions test_devices test_run test_wandb_push test_api test_world test_text test_own_mechanism test_resources
+test_publish test_pruning_runs test_local test_conformance test_preemption test_documents test_contributing
+test_new_corpus test_site test_tune test_ledger test_pages test_benchmarks
 """
 """Modules with tests that take long, the longest first; test_run after test_devices, whose server it uses."""
 # A shell starts what runs in the background with Ctrl-C ignored; child processes inherit it.

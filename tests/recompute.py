@@ -924,12 +924,10 @@ class Study:
             parts = ("data", "training", "decoding", "protocol")
             same = [{**config[part], "select": None} if part == "training" else config[part] for part in parts]
             here = [{**ours[part], "select": None} if part == "training" else ours[part] for part in parts]
-            sites = [dict(fields(site)) for site in config["model"]["attention"].values() if site]
-            return (
-                {**model, **apart} == {**mine, **apart}
-                and same == here
-                and all(site.get(name, one) == one for site in sites for name, one in wanted.items())
-            )
+            if {**model, **apart} != {**mine, **apart} or same != here:
+                return False
+            sites = [dict(fields(site)) for site in model["attention"].values() if site]
+            return all(site.get(name, one) == one for site in sites for name, one in wanted.items())
 
         return [run for run in self.records.values() if fits(run)]
 

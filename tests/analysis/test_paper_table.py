@@ -14,20 +14,23 @@ from study.folders import CHECKOUT as ROOT
 SWEEPS = ("scale_small", "transfer_multi30k")
 
 
-def report(folder, *words):
-    """Run `study report` in a folder that has nothing but the results."""
+CALLS = "import sys; from study.__main__ import main; sys.exit(max(main(line.split()) for line in sys.argv[1:]))"
+
+
+def report(folder, *calls):
+    """Call `study report` in a folder that has nothing but the results, once for each line of arguments."""
     if not (folder / "results").exists():
         (folder / "results").symlink_to(ROOT / "results")
-    command = [sys.executable, "-P", "-m", "study", "report", *words]
+    command = [sys.executable, "-P", "-c", CALLS, *(f"report {words}" for words in calls)]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("paper")
-    for name in ("table.tex", "table.md", "table.csv", "figure.pdf"):
-        ran = report(folder, *SWEEPS, "--runs", "results", "--out", name)
-        assert ran.returncode == 0, ran.stderr
+    names = ("table.tex", "table.md", "table.csv", "figure.pdf")
+    ran = report(folder, *(f"{' '.join(SWEEPS)} --runs results --out {name}" for name in names))
+    assert ran.returncode == 0, ran.stderr
     return folder
 
 
@@ -94,19 +97,13 @@ def test_characters_by_hand(text, expected):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (
-            ("quickstart", "quickstart", "--runs", "results", "--out", "t.tex"),
-            "SWEEP: expected sweeps of different names",
-        ),
-        (
-            ("quickstart", "scale_small", "--runs", "results", "--out", "t.doc"),
-            "--out: expected a file that ends in .tex",
-        ),
-        (("quickstart", "heads_alone", "--runs", "results", "--out", "t.svg"), "heads_alone: expected arms to compare"),
+        ("quickstart quickstart --runs results --out t.tex", "SWEEP: expected sweeps of different names"),
+        ("quickstart scale_small --runs results --out t.doc", "--out: expected a file that ends in .tex"),
+        ("quickstart heads_alone --runs results --out t.svg", "heads_alone: expected arms to compare"),
     ],
 )
 def test_a_wrong_request_is_refused_in_one_line_and_writes_nothing(words, said, tmp_path):
-    ran = report(tmp_path, *words)
+    ran = report(tmp_path, words)
     assert (ran.returncode, ran.stderr.count("\n")) == (2, 1)
     assert said in ran.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["results"]
