@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +28,8 @@ NAMED, WRAPPED, UPRIGHT = 14, 22, 28
 """Arms of a panel that have their names beside them, and letters of a line of a name and of the vertical axis."""
 NEAR, FAR = 0.75, 3
 """Share of the arms that counts as small effects, and how many times as large others are if they are only listed."""
+EDGE = 0.03
+"""Share of a panel at its upper ends in which no mark stands."""
 HEIGHT, WIDTHS, LISTED = 2.8, (2.6, 1), 33
 """Inches of a row, the shares of its panel and of the list beside it, and letters of a line of the list."""
 SPACE, LINES = 0.4, 22
@@ -57,8 +59,8 @@ COLUMNS = ["pair", "family", "arm", "data", "second_data", "metric", "second_met
            *(f"second_{name}" for name in EFFECT), "rho", "rho_low", "rho_high", "ceiling"]  # fmt: skip
 
 
-def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
-    """Table of the figure: for each pair of the sweeps a line an arm, one a family and one for all of them.
+def points(runs: Runs, *specs: Spec, pairs: Collection[str] = tuple(agreement.PAIRS)) -> pd.DataFrame:
+    """Table of the figure: for each of the pairs whose sweeps are there a line an arm, one a family, one for all.
 
     Columns: `COLUMNS`. Lines of a rank correlation have no arm, and that of all arms no family.
     """
@@ -67,7 +69,7 @@ def points(runs: Runs, *specs: Spec) -> pd.DataFrame:
     by_name = {spec.name: spec for spec in specs}
     tables = [pd.DataFrame()]
     for name, (first, second) in agreement.PAIRS.items():
-        if first in by_name and second in by_name:
+        if name in pairs and first in by_name and second in by_name:
             tables.append(_points(runs, name, by_name[first], by_name[second]))
     return pd.concat(tables, ignore_index=True)
 
@@ -105,7 +107,8 @@ def draw(table: pd.DataFrame) -> Figure:
     for name, rows in arms.items():
         axes, first, frame, inside = grid[name], rows.iloc[0], frames.get(name), rows
         if frame:
-            inside = rows[((rows[EFFECTS] > frame.min) & (rows[EFFECTS] < frame.max)).all(axis=1)]
+            near = np.array(frame.max) - EDGE * np.array(frame.size)  # a mark on the edge would be cut
+            inside = rows[((rows[EFFECTS] > frame.min) & (rows[EFFECTS] < near)).all(axis=1)]
             _list(grid[name + BEYOND], rows.drop(inside.index))
         rhos = table[(table["pair"] == name) & (table["arm"] == "") & (table["family"] == "")]
         slope = _scatter(axes, inside)

@@ -40,7 +40,11 @@ FIGURES = {
     "pruning": NamedFigure(("pruning",), multiples.pruning_points, multiples.pruning),
     "transfer": NamedFigure((*PAIRS["transfer"], *PAIRS["today"]), agreement.points, agreement.draw),
     "longer": NamedFigure((*PAIRS["longer"], *PAIRS["asymptotes"]), agreement.points, agreement.draw),
-    "decoder_only": NamedFigure(PAIRS["decoder_only_transfer"], agreement.points, agreement.draw),
+    "decoder_only": NamedFigure(
+        PAIRS["decoder_only_transfer"],
+        partial(agreement.points, pairs=("decoder_only", "decoder_only_multi30k")),
+        agreement.draw,
+    ),
 }
 
 

@@ -80,6 +80,8 @@ def draw(table: pd.DataFrame, narrow: bool = False) -> Figure:
     for i, (axes, (_, row)) in enumerate(zip(panes[-1], maps.iterrows(), strict=False)):
         attention = json.loads(row["content"])
         attention_map.draw(axes, attention)
+        for frame in axes.patches:  # the colour of attention_map is that of 1/d here
+            frame.set_edgecolor("black")
         colour = LINES.get(row["line"].replace("with ", ""), LINES[WITHOUT])
         axes.set_title(row["line"], loc="left", fontsize=LETTERS, color=colour)
         axes.set_xticks(axes.get_xticks(), attention["source"], rotation=90, ha="center", rotation_mode="default")
@@ -100,6 +102,7 @@ def _lines(axes: Axes, rows: pd.DataFrame, family: str) -> None:
         d, height = SPOTS[family][line]
         axes.text(d, height, line, color=colour, ha="right" if d == 1024 else "left", weight="bold", fontsize=LETTERS)
     axes.set_xticks(TICKS, [f"{d:,}" for d in TICKS])
+    axes.get_xticklabels()[-1].set_horizontalalignment("right")
     axes.set_xticks([], minor=True)
     axes.set_ylim(0, 100)
     axes.grid(False, axis="x")
