@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import textwrap
 from collections.abc import Mapping
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -163,13 +163,14 @@ def numbers_of(results: Results, name: str, document: str = "README.md") -> tupl
 
 
 class Finding(NamedTuple):
-    """A finding in words, with its numbers.
+    """A finding: its title, its number, and what text says of this number.
 
     `page` has the words of README's link and the page it leads to, `more` the words of the site's links and the
     published tables they lead to; the pages of `claims` show the finding.
     """
 
     title: str
+    number: str
     text: str
     page: Mapping[str, str]
     more: Mapping[str, str]
@@ -203,7 +204,7 @@ def answerable(results: Results) -> bool:
     tree = read_yaml(ANSWERS)
     keys = [row["number"] for row in tree["answers"]]
     for entry in tree["findings"]:
-        keys += NUMBER.findall(entry["text"])
+        keys += NUMBER.findall(entry["number"] + entry["text"])
     tables = {"summary"}
     for key, *arguments in map(str.split, keys):
         tables.add(entries()[key]["table"].format(*arguments))
@@ -216,15 +217,16 @@ def findings(results: Results) -> list[Finding]:
     Raises:
         InputError: there is no such number, or a word contradicts it.
     """
-    texts = []
+    rows = []
     for entry in read_yaml(ANSWERS)["findings"]:
-        near = f"{entry['title']} {entry['text']}"
-        number = partial(value, results, near=near, document=ANSWERS.name)
-        text = entry["text"]
-        for name in NUMBER.findall(text):
-            text = text.replace(f"{{{name}}}", number(name))
-        texts.append(Finding(entry["title"], text, entry["page"], entry["more"], entry.get("claims", [])))
-    return texts
+        near = " ".join(entry[part] for part in ("title", "number", "text"))
+        texts = {"number": entry["number"], "text": entry["text"]}
+        for name in NUMBER.findall(" ".join(texts.values())):
+            number = value(results, name, near, ANSWERS.name)
+            texts = {part: text.replace(f"{{{name}}}", number) for part, text in texts.items()}
+        links = {"page": entry["page"], "more": entry["more"], "claims": entry.get("claims", [])}
+        rows.append(Finding(title=entry["title"], **texts, **links))
+    return rows
 
 
 def answers(results: Results) -> list[QuestionAnswer]:
@@ -258,7 +260,8 @@ def findings_list(results: Results) -> str:
     lines = []
     for place, finding in enumerate(findings(results), 1):
         links = ", ".join(f"[{words}]({page})" for words, page in finding.page.items())
-        text = f"{place}. **{finding.title}** {finding.text} ({links})"
+        number, bracket, interval = finding.number.replace(", ", f",{NO_BREAK}").partition(" [")
+        text = f"{place}. **{finding.title}**<br>**{number}**{bracket}{interval} {finding.text} ({links})"
         lines.append(textwrap.fill(text, 118, subsequent_indent="   ", break_on_hyphens=False))
     return "\n".join(lines)
 

@@ -172,33 +172,39 @@ const site = (() => {
       e("p", { class: "legend" }, drawn.map((line) => e("span", {}, e("i", { style: { background: line.colour } }), line.label))));
   };
   const percent = (value) => `${value.toFixed(2)}%`;
-  // All effects share one linear axis in margins, on which left is better; an arrow at its edge stands for what lies beyond.
-  const EDGE = 10;
-  const margins = (value) => 50 + (46 * Math.max(-EDGE, Math.min(EDGE, value))) / EDGE;
+  // Effects of one page share a linear axis in margins, on which left is better; an arrow at its edge stands for what lies beyond.
+  const EDGES = [10, 20, 50, 100];
+  const margins = (value, edge = EDGES[0]) => 50 + (46 * Math.max(-edge, Math.min(edge, value))) / edge;
+  const edgeOf = (rows) => { // three of four estimates lie on it: an axis for the largest alone would hide the margin
+    const sizes = rows.filter((row) => row.margin && row.difference !== undefined).map((row) => Math.abs(row.difference / row.margin)).sort((a, b) => a - b);
+    return EDGES.find((edge) => sizes.length === 0 || sizes[Math.ceil(0.75 * sizes.length) - 1] <= edge) || EDGES.at(-1);
+  };
   const KINDS = { holds: "holds", fails: "fails", depends: "depends", open: "open", "not asked": "apart", "not yet run": "none" };
   const mark = (word, words) => e("span", { class: `mark ${KINDS[word] || "open"}` }, words || word);
   // Why a question does not count; empty if it does.
   const aside = (row) => (row.finding === "saturated" ? "saturated" : row.no_vote ? row.verdict : "");
   const voted = (row) => (aside(row) ? mark("not asked", `not counted (${aside(row)})`) : mark(row.verdict));
   const axis = (marks) => e("div", { class: "axis", "aria-hidden": "true" }, marks.map(([place, text]) => e("span", { style: { left: percent(place) } }, text)));
-  const MARGINS = [-10, -5, 0, 5, 10].map((value) => [margins(value), told(Math.abs(value), 0)]);
-  const effect = ([estimate, ...ends], kind) => {
-    const pair = (a, b) => (a > b ? [b, a] : [a, b]), [low, high] = pair(ends[0], ends[1]), beyond = (value) => Math.abs(value) > EDGE && Math.sign(value);
-    const line = (from, to, name) => (from === undefined || (beyond(from) && beyond(from) === beyond(to)) ? null : e("i", { class: name, style: { left: percent(margins(from)), width: percent(margins(to) - margins(from)) } }));
+  const effect = ([estimate, ...ends], kind, edge) => {
+    const pair = (a, b) => (a > b ? [b, a] : [a, b]), [low, high] = pair(ends[0], ends[1]), beyond = (value) => Math.abs(value) > edge && Math.sign(value), place = (value) => margins(value, edge);
+    const line = (from, to, name) => (from === undefined || (beyond(from) && beyond(from) === beyond(to)) ? null : e("i", { class: name, style: { left: percent(place(from)), width: percent(place(to) - place(from)) } }));
     return e("div", { class: `strip forest ${KINDS[kind] || "open"}`, "aria-hidden": "true" },
-      e("i", { class: "band", style: { left: percent(margins(-1)), right: percent(margins(-1)) } }), e("i", { class: "zero", style: { left: "50%" } }),
-      line(low, high, "ci"), line(...pair(ends[2], ends[3]), "ci inner"), beyond(estimate) ? null : e("i", { class: "point", style: { left: percent(margins(estimate)) } }),
+      e("i", { class: "band", style: { left: percent(place(-1)), right: percent(place(-1)) } }), e("i", { class: "zero", style: { left: "50%" } }),
+      line(low, high, "ci"), line(...pair(ends[2], ends[3]), "ci inner"), beyond(estimate) ? null : e("i", { class: "point", style: { left: percent(place(estimate)) } }),
       [["left", -1], ["right", 1]].map(([name, side]) => {
         const far = [estimate, low, high].find((end) => beyond(end) === side), meets = [low, high].some((end) => end !== undefined && beyond(end) !== side);
         return far === undefined ? null : [e("i", { class: `arrow ${name}` }), e("small", { class: `far ${name}${meets ? " above" : ""}` }, told(Math.abs(far), 0))];
       }));
   };
-  const forest = (row, kind) => {
+  const forest = (row, kind, edge) => {
     if (!row.margin || row.low === undefined) return e("div", { class: "strip" }, e("span", { class: "none" }, row.margin ? "no interval" : "no margin"));
-    return effect(["difference", "low", "high", "low90", "high90"].map((name) => (row[name] === undefined ? undefined : (row.side * row[name]) / row.margin)), kind);
+    return effect(["difference", "low", "high", "low90", "high90"].map((name) => (row[name] === undefined ? undefined : (row.side * row[name]) / row.margin)), kind, edge);
   };
   const why = (claim) => (claim.verdict === "open" && claim.hold ? e("small", {}, `${claim.hold} of ${claim.questions} questions hold. A claim is open while one of its questions is open and none fails (`, e("a", { href: at("guide", "verdicts-of-claims") }, "rules"), ").") : null);
   const asked = (row) => row.asked || "–";
+  const setting = (row) => asked(row).replace("multi30k", "Multi30k");
+  // What would give a question another verdict.
+  const change = (row) => (row && [row.needed && `${row.needed} seeds, if the effect is as large as it looks`, typeof row.turns === "number" && `a margin ${row.turns < row.margin ? "below" : "above"} ${row.turns} (it is ${row.margin})`].filter(Boolean).join(", or ")) || null;
   const MANY = 6;
   const runLinks = (arms, all) => {
     const counts = Object.entries(arms);
@@ -206,20 +212,20 @@ const site = (() => {
   };
   // An interval is that of Bonferroni, a finding that of Holm, whose method is the more powerful.
   const narrow = (row) => (/^(supported|contradicted)/.test(row.finding) && row.low * row.high < 0 ? e("small", {}, `0 lies in the interval; Holm's p, ${told(row.holm, 3)}, decides`) : null);
-  const claimRow = (row, kind, all, extra) => e("div", { class: "row" },
-    e("div", { class: "what" }, asked(row), e("small", {}, row.contrast), runLinks(row.arms, all)),
-    forest(row, kind),
+  const claimRow = (row, kind, all, extra, edge = EDGES[0]) => e("div", { class: "row" },
+    e("div", { class: "what" }, row.contrast, e("small", {}, setting(row)), runLinks(row.arms, all)),
+    forest(row, kind, edge),
     e("div", { class: "number" }, row.estimate, e("small", {}, row.interval), e("small", {}, row.measure.startsWith("NLL per sentence") ? "nats" : row.measure), row.second ? e("small", {}, row.second) : null),
     e("div", {}, extra, narrow(row)));
   const counted = (rows) => rows.toSorted((a, b) => Boolean(aside(a)) - Boolean(aside(b)));
   const decisive = (claim, row) => claim.summary.contrast === row.contrast && claim.summary.asked === row.asked;
   // Questions of claims, the first ones seen at once.
-  const folded = (rows, all, count, words) => {
-    const made = rows.map((row) => claimRow(row, aside(row) ? "not asked" : row.verdict, all, voted(row)));
+  const folded = (rows, all, count, words, edge) => {
+    const made = rows.map((row) => claimRow(row, aside(row) ? "not asked" : row.verdict, all, voted(row), edge));
     return [made.slice(0, count), made.length > count ? e("details", { class: "more" }, e("summary", {}, `${made.length - count} ${words}`), made.slice(count)) : null];
   };
-  const forestHead = () => e("div", { class: "row heading" }, e("div", {}, "data and model"), e("div", {}, axis([[margins(-6), "← first arm better"], [50, "margins"], [margins(6), "worse →"]]), axis(MARGINS)), e("div", { class: "number" }, "estimate", e("small", {}, "95% CI")), e("div", {}, "verdict"));
-  const HOW = "On the left the first arm is better than the second. Dot: estimate. Thin line: 95% interval; thick line: 90% interval. Unit: the margin, the smallest difference of interest; grey band: ± one margin. An arrow stands for what lies beyond ±10 margins, and the number at it says where: the estimate or, if the estimate is within, the end of the interval.";
+  const forestHead = (edge = EDGES[0]) => e("div", { class: "row heading" }, e("div", {}, "first arm − second arm", e("small", {}, "data, model; question")), e("div", {}, axis([[margins(-6), "← first arm better"], [50, "margins"], [margins(6), "worse →"]]), axis([-1, -0.5, 0, 0.5, 1].map((part) => [margins(part * edge, edge), told(Math.abs(part * edge), 0)]))), e("div", { class: "number" }, "estimate", e("small", {}, "95% CI")), e("div", {}, "verdict"));
+  const HOW = "On the left the first arm is better than the second. Dot: estimate. Thin line: 95% interval; thick line: 90% interval. Unit: the margin, the smallest difference of interest; grey band: ± one margin. An arrow stands for what lies beyond the axis, and the number at it says where: the estimate or, if the estimate is within, the end of the interval.";
 
   // Strips of a sweep: a dot for each run, a bar for the mean; the interval is that of the difference, at the arm's mean.
   const strips = (sweep, all) => [...new Set(sweep.arms.map((arm) => arm.facet))].map((facet) => {
@@ -230,14 +236,16 @@ const site = (() => {
       return { arm, dots, row: { digits, ...row }, centre: dots.length ? mean(dots.map((run) => run[metric])) : null };
     });
     const base = rows.find((one) => one.arm.baseline)?.centre ?? null;
+    const parts = arms.map((arm) => arm.words[1].split(", ")), shared = parts.length > 1 ? parts[0].filter((part) => parts.every((some) => some.includes(part))) : [];
+    const named = ({ words }) => words[1].split(", ").filter((part) => !shared.includes(part)).join(", ") || words[1] || "all";
     const shown = rows.filter((one) => one.row.low !== undefined && base !== null);
     const values = [...rows.flatMap((one) => one.dots.map((run) => run[metric])), ...shown.flatMap((one) => [base + one.row.low, base + one.row.high])];
     if (!values.length) return null;
     const room = (Math.max(...values) - Math.min(...values)) * 0.04 || 1, low = Math.min(...values) - room, span = Math.max(...values) + room - low;
     const place = (value) => percent((100 * (value - low)) / span);
-    return e("figure", { class: "dots" }, rows[0].arm.words[0] ? e("h3", {}, rows[0].arm.words[0]) : null,
+    return e("figure", { class: "dots" }, rows[0].arm.words[0] ? e("h3", {}, rows[0].arm.words[0]) : null, shared.length ? e("p", { class: "note" }, `All: ${shared.join(", ")}.`) : null,
       rows.map(({ arm, dots, row, centre }, i) => e("div", { class: "row", style: { "--c": arm.baseline ? "var(--ink)" : COLOURS[0] } },
-        e("div", { class: "what" }, arm.runs.some((id) => all.byId.has(id)) ? link("arm", armOf(arm.runs[0]), arm.words[1] || "all") : arm.words[1], arm.baseline ? e("small", {}, "baseline") : null),
+        e("div", { class: "what" }, arm.runs.some((id) => all.byId.has(id)) ? link("arm", armOf(arm.runs[0]), named(arm)) : named(arm), arm.baseline ? e("small", {}, "baseline") : null),
         e("div", { class: "strip" },
           base === null ? null : e("i", { class: "zero", style: { left: place(base) } }),
           shown.includes(rows[i]) ? e("i", { class: "ci", style: { left: place(base + row.low), width: percent((100 * (row.high - row.low)) / span) } }) : null,
@@ -248,9 +256,14 @@ const site = (() => {
   });
 
   // First page: findings, answers as cards, the picture, verdicts and doors.
+  // Each card has an axis of its own, on which its whole interval is seen beside the smallest difference of interest.
+  const strip = ({ ends, zero, margin, verdict }) => {
+    const effects = ends.map((end) => (end - zero) / margin);
+    return effect(effects, verdict, Math.max(2.5, 1.1 * Math.max(...effects.map(Math.abs))));
+  };
   const card = (one) => e("article", { class: "card" }, e("h3", {}, one.question), e("p", { class: "says" }, one.answer),
-    effect(one.ends.map((end) => (end - one.zero) / one.margin), one.verdict), e("p", {}, one.unit), e("p", { class: "whole" }, one.number, one.zero ? `; line: ${one.zero}%` : ""), e("p", {}, one.setting), e("p", {}, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
-  const finding = (main, one) => [e("strong", {}, one.title), ` ${one.text} `, Object.entries(one.more).map(([words, name], i) => [i ? ", " : "", e("a", { href: at(main.sweeps.some((sweep) => sweep.name === name) ? "sweep" : "table", name) }, words)])];
+    strip(one), e("p", { class: "whole value" }, one.number), e("p", {}, one.unit, one.zero ? ` (line: ${one.zero}%)` : ""), e("p", {}, one.setting), e("p", {}, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
+  const findingOf = (main, { title, number, text, more }) => [e("strong", {}, title), e("p", { class: "value" }, number.split(/(?= \[)/).map((part, i) => (i ? e("small", {}, part) : part))), e("p", {}, `${text} `, Object.entries(more).map(([words, name], i) => [i ? ", " : "", e("a", { href: at(main.sweeps.some((sweep) => sweep.name === name) ? "sweep" : "table", name) }, words)]))];
   const verdictBar = (claims) => {
     const counts = {};
     claims.forEach((claim) => { counts[claim.summary.verdict] = (counts[claim.summary.verdict] || 0) + 1; });
@@ -264,9 +277,9 @@ const site = (() => {
     page("", e("h1", {}, main.published ? "Which parts of attention does a translation model need?" : "Runs of one folder"),
       e("p", { class: "lead full" }, main.published ? "One change at a time in small models, several seeds each: first on a toy language (the grammar), then on real text." : "What has run, what it found, and what is still to come."),
       e("div", { class: main.findings.length ? "front" : null },
-        main.findings.length ? e("ol", { class: "findings" }, main.findings.map((one) => e("li", {}, finding(main, one)))) : null,
+        main.findings.length ? e("ol", { class: "findings" }, main.findings.map((finding) => e("li", {}, findingOf(main, finding)))) : null,
         main.hero ? e("figure", {}, e("img", { class: "paper", src: main.hero, alt: "Sentences translated exactly by d, for 1/d, 1/√d and no scale; attention with and without 1/√d" }), e("figcaption", {}, "Toy language, one rate. Framed: the right words.")) : null,
-        main.answers.length ? e("section", {}, e("h2", {}, "Eight answers ", e("small", { class: "note" }, "Difference of NLL in nats, 95% interval; left: better; axis: ± 10 margins (grey: ± one, the smallest of interest); arrow: beyond.")), e("div", { class: "cards" }, main.answers.map(card))) : null,
+        main.answers.length ? e("section", {}, e("h2", {}, "Eight answers ", e("small", { class: "note" }, "Difference of NLL in nats, with its 95% interval; left of the line: better; grey: too small to matter. Each has its own axis.")), e("div", { class: "cards" }, main.answers.map(card))) : null,
         main.published ? null : sweepTable(main, all),
         e("section", { class: "next" }, e("h2", {}, "Where next"), main.claims.length ? verdictBar(main.claims) : null, e("ul", { class: "doors" },
           main.claims.length ? door("claims", "Check a number", "every claim, with its runs.") : null,
@@ -315,24 +328,26 @@ const site = (() => {
     const rows = (await load("claims")).contrasts.filter((row) => row.id === id), one = main.claims[place];
     const questions = counted(rows.filter((row) => row.decides === "True")), made = questions.filter((row) => row.verdict !== "not yet run"), open = questions.filter((row) => !made.includes(row));
     const contrasts = rows.filter((row) => row.finding && row.finding !== "not yet run");
+    const findings = main.findings.filter((finding) => finding.claims.includes(id)), weakest = made.find((row) => decisive(one, row) && row.interval), edge = edgeOf(made.filter((row) => !row.no_vote));
     const beside = made.filter((row) => row.no_vote), shown = (row) => claimRow(row, row.no_vote ? "not asked" : row.verdict, all,
-      [voted(row), e("small", {}, row.finding, row.verdict === "open" && row.second && row.finding !== "undecided" ? " by NLL, not by BLEU" : null, row.no_vote ? `; ${row.no_vote}` : null), row.post_hoc ? e("small", {}, "post hoc") : null, row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null]);
+      [voted(row), e("small", {}, row.finding, row.verdict === "open" && row.second && row.finding !== "undecided" ? " by NLL, not by BLEU" : null, row.no_vote ? `; ${row.no_vote}` : null), row.needed ? e("small", {}, `needs ${row.needed} seeds`) : null], edge);
     const turn = (step, text) => { const other = main.claims[place + step]; return other ? e("a", { href: at("claim", other.id), rel: step < 0 ? "prev" : "next" }, text(`${other.id} ${other.statement}`)) : null; };
     const short = main.answers.find((row) => row.claim === id);
     const shared = (other) => other.sweeps.filter((name) => one.sweeps.includes(name)).length;
     const related = main.claims.filter((other) => other !== one && shared(other)).sort((a, b) => shared(b) - shared(a)).slice(0, 3);
     page(`Claim ${id}`, crumbs(e("a", { href: at("claims") }, "Claims"), id), e("h1", {}, one.statement),
-      short ? e("p", {}, `${short.question} `, e("strong", {}, short.answer), `. ${short.unit}: `, e("span", { class: "whole" }, short.number), ` (${short.setting})`) : null,
-      main.findings.filter((one) => one.claims.includes(id)).map((one) => e("div", { class: "finding" }, finding(main, one))),
-      e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.answer), why(one.summary) || e("small", {}, `${one.summary.hold} of ${one.summary.questions} questions hold, ${one.summary.fail} fail, ${one.summary.open} open`)),
-      one.published ? e("p", {}, `Published effect: ${one.published}.`) : null,
+      e("div", { class: findings.length ? "verdict two" : "verdict" }, e("div", {},
+        e("p", { class: "lead" }, mark(one.summary.verdict, one.summary.answer), why(one.summary) || e("small", {}, `${one.summary.hold} of ${one.summary.questions} questions hold, ${one.summary.fail} fail, ${one.summary.open} open`)),
+        facts([["in the literature", one.published], [`in short${short ? `: ${short.question}` : ""}`, short && [e("strong", {}, `${short.answer}. `), `${short.unit}: `, e("span", { class: "whole" }, short.number), ` (${short.setting})`]],
+          [one.summary.verdict === "holds" ? "the weakest question" : "what keeps it from holding", weakest && [`${weakest.contrast}: `, e("span", { class: "whole" }, `${weakest.estimate} ${weakest.interval}`), ` ${weakest.measure} (${setting(weakest)})`]],
+          ["what would change it", change(weakest)]].filter(([, words]) => words))), findings.map((finding) => e("div", { class: "finding" }, findingOf(main, finding)))),
       related.length ? e("p", { class: "note", id: "related" }, "See also, of the same sweeps: ", related.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`]), ".") : null,
-      made.length ? [e("h2", {}, "What the runs say"), e("div", { class: "forestplot" }, forestHead(), made.filter((row) => !row.no_vote).map(shown), beside.length ? e("details", { class: "more", open: beside.length === made.length }, e("summary", {}, `${beside.length} not counted`), beside.map(shown)) : null), e("p", { class: "note" }, HOW)] : null,
+      made.length ? [e("h2", {}, "What the runs say"), e("div", { class: "forestplot" }, forestHead(edge), made.filter((row) => !row.no_vote).map(shown), beside.length ? e("details", { class: "more", open: beside.length === made.length }, e("summary", {}, `${beside.length} not counted`), beside.map(shown)) : null), e("p", { class: "note" }, HOW)] : null,
       open.length ? [e("h2", {}, "Not yet run"), e("ul", { class: "plain" }, open.map((row) => e("li", {}, asked(row))))] : null,
       contrasts.length ? e("details", {}, e("summary", {}, `Every contrast (${contrasts.length}), with its runs`), table("Contrasts", ["data and model", "contrast", "finding", "estimate", "95% CI", "90% CI", "margin", "turns at", "Holm p", "seeds"], contrasts.map((row) => [asked(row), [row.contrast, e("small", {}, row.measure), armLinks(Object.keys(row.arms), all)], [row.finding, row.notes ? e("small", {}, row.notes) : null],
         row.estimate, row.interval, row.inner, String(row.margin ?? "–"), String(row.turns ?? "–"), row.holm === undefined ? "–" : String(row.holm), row.n ?? ""]), (i) => i > 2)) : null,
       e("p", { class: "note" }, e("a", { href: at("guide") }, "How to read verdicts, columns and marks")),
-      one.sweeps.length ? [e("h2", {}, "The sweeps behind it"), e("ul", { class: "plain" }, one.sweeps.map((name) => e("li", {}, link("sweep", name, name), ": ", main.sweeps.find((other) => other.name === name)?.about || "")))] : null,
+      one.sweeps.length ? e("details", { open: one.sweeps.length < 7 }, e("summary", {}, `The sweeps behind it (${one.sweeps.length})`), e("ul", { class: "plain" }, one.sweeps.map((name) => e("li", {}, link("sweep", name, name), ": ", main.sweeps.find((other) => other.name === name)?.about || "")))) : null,
       e("nav", { class: "turn", "aria-label": "Claims" }, turn(-1, (text) => `← ${text}`), turn(1, (text) => `${text} →`)));
   };
 
@@ -345,14 +360,14 @@ const site = (() => {
     page(name, crumbs(e("a", { href: at("sweeps") }, "Sweeps"), name), e("h1", {}, one.about || name),
       claims.length ? e("p", {}, "Claims that it decides: ", claims.map((other, i) => [i ? "; " : "", link("claim", other.id, `${other.id} ${other.statement}`), ` (${other.summary.answer})`]), ".") : null,
       e("details", { open: !asks.length }, e("summary", {}, "The plan, as it was declared"), prose(one.introduction), words.length ? [e("h3", {}, "Fields in words"), facts(words)] : null),
-      asks.length ? [e("h2", {}, "What claims ask of its runs"), e("div", { class: "forestplot" }, forestHead(), folded(counted(asks), all, 4, "more"))] : null,
+      asks.length ? [e("h2", {}, "What claims ask of its runs"), e("div", { class: "forestplot" }, forestHead(edgeOf(asks)), folded(counted(asks), all, 4, "more", edgeOf(asks)))] : null,
       e("h2", {}, "Every arm against the baseline"), e("p", {}, `The score is ${[...new Set(one.arms.map((arm) => arm.title))].join(" or ")}. A dot is one run and leads to it, the bar is the mean, the grey line the baseline's mean. A blue line is the 95% interval of the difference from the baseline. It is drawn at the arm's mean: where it does not meet the grey line, 0 lies outside the interval.`),
       one.arms.some((arm) => arm.title.includes("without pronouns")) ? e("p", { class: "note" }, "Without pronouns: on the sentences that have no ", e("i", {}, "er, sie, es"), ", whose translation hides other effects (", e("a", { href: at("guide", "which-score-decides") }, "why"), ").") : null,
       claims.length ? e("p", { class: "note" }, "These intervals are simultaneous over all arms, each from the spread of its own two arms (Welch). A claim has its own interval of the same difference: it is simultaneous over the few contrasts planned for it, and may pool the spread of all arms. See ", claims.map((other, i) => [i ? ", " : claims.length > 1 ? "claims " : "claim ", link("claim", other.id, other.id)]), ".") : null,
       strips(one, all),
       e("h2", {}, "Table"), prose(one.table),
-      e("h2", {}, "Arms and runs"), e("ul", { class: "plain" }, one.arms.map((arm) => { const there = arm.runs.filter((id) => all.byId.has(id)), words = arm.words.toReversed().filter(Boolean).join(", ") || "all";
-        return e("li", {}, there.length ? link("arm", armOf(there[0]), words) : words, arm.baseline ? " (baseline)" : "", ": ", there.length ? there.map((id, i) => [i ? ", " : "", link("run", id, `seed ${all.byId.get(id).seed}`)]) : "no run yet"); })));
+      e("details", {}, e("summary", {}, "Arms and runs"), e("ul", { class: "plain" }, one.arms.map((arm) => { const there = arm.runs.filter((id) => all.byId.has(id)), words = arm.words.toReversed().filter(Boolean).join(", ") || "all";
+        return e("li", {}, there.length ? link("arm", armOf(there[0]), words) : words, arm.baseline ? " (baseline)" : "", ": ", there.length ? there.map((id, i) => [i ? ", " : "", link("run", id, `seed ${all.byId.get(id).seed}`)]) : "no run yet"); }))));
   };
 
   // Arms and runs.
@@ -404,7 +419,7 @@ const site = (() => {
     const tested = ["bleu", "exact", "nll"].map((metric) => `${split}/${metric}`).filter((key) => typeof mine[key] === "number").map((key) => `${all.titles[key]} ${told(mine[key], all.digits[key])}`);
     const address = found.wandb && /^https?:\/\//.test(found.wandb.url || "") ? found.wandb.url : null, title = `${all.name(mine.arm)}, seed ${mine.seed}`;
     page(title, crumbs(...all.sweeps(mine.arm).slice(0, 1).map((name) => link("sweep", name, name)), link("arm", mine.arm, all.name(mine.arm)), `seed ${mine.seed}`), e("h1", {}, title),
-      e("p", { class: "lead" }, found.error ? `${mine.status}: ${found.error}` : [mine.status, ...tested].join(" · ")), e("p", {}, e("code", {}, id)),
+      e("p", { class: "lead" }, found.error ? `${mine.status}: ${found.error}` : [`${mine["data.name"]}, ${mine["model.family"]}`, mine.status, ...tested].join(" · ")), e("p", {}, e("code", {}, id)),
       e("div", { class: "curves" }, e("div", {}, chart("BLEU on validation", [{ label: "BLEU", points: points(found, "valid_bleu") }], found.selection?.step)), e("div", {}, chart("Loss, nats a token", [{ label: "validation", points: points(found, "valid_loss") }, { label: "training", points: points(found, "train_loss") }], found.selection?.step))),
       found.selection ? e("p", { class: "note" }, `The grey line marks update ${found.selection.step}, whose weights were tested. The training loss has dropout and label smoothing.`) : null,
       learnt ? [e("h2", {}, "Attention while it learns"), e("p", {}, "Cross-attention on one sentence at each validation: ", e("q", {}, learnt[0].text?.source || learnt[0].source.join(" ")), "."), learning(learnt)] : null,
@@ -413,8 +428,8 @@ const site = (() => {
       values.length ? [e("h2", {}, "Scores"), scores(false), values.some((score) => score[1]) ? e("details", {}, e("summary", {}, "By part of the split"), scores(true)) : null] : null,
       heads.length ? [e("h2", {}, "Attention heads"), e("details", {}, e("summary", {}, `Measures of ${heads.length === 1 ? "one head" : `${heads.length} heads`} at the last validation`), e("p", {}, "Entropy runs from 0 (one slot) to 1 (all alike). Largest weight and weight on gold run from 0 to 1. Information is in nats."),
         table("Heads", ["site", "layer", "head", "entropy", "largest weight", "weight on gold", "sd of logits", "query information"], heads.map((row) => row.map((value, i) => (i < 1 ? value.replaceAll("_", " ") : i < 3 ? value : told(value, 3)))), (i) => i > 0))] : null,
-      e("h2", {}, "Facts"), facts(Object.entries(mine).filter(([name]) => !/[./]|^(id|arm|seed|status|maps|validations|texts|corpus|family)$/.test(name)).map(([name, value]) => [name.replaceAll("_", " "), text(value)])), address ? facts([["W&B", e("a", { href: address, rel: "noreferrer" }, address)]]) : null,
-      e("h2", {}, "Configuration"), e("p", {}, "Fields that differ from those of most arms of this site."), changed(all, mine.arm), e("details", {}, e("summary", {}, "All fields"), e("pre", { class: "wide", tabindex: 0 }, JSON.stringify({ ...one.config, seed: mine.seed }, null, 1))),
+      e("h2", {}, "Facts"), e("details", {}, e("summary", {}, "Identity, size, time, machine"), facts(Object.entries(mine).filter(([name]) => !/[./]|^(id|arm|seed|status|maps|validations|texts|corpus|family)$/.test(name)).map(([name, value]) => [name.replaceAll("_", " "), text(value)]))), address ? facts([["W&B", e("a", { href: address, rel: "noreferrer" }, address)]]) : null,
+      e("h2", {}, "Configuration"), e("details", {}, e("summary", {}, "Fields that differ from those of most arms of this site"), changed(all, mine.arm)), e("details", {}, e("summary", {}, "All fields"), e("pre", { class: "wide", tabindex: 0 }, JSON.stringify({ ...one.config, seed: mine.seed }, null, 1))),
       e("h2", {}, "Where it belongs"), places(all, mine.arm),
       e("nav", { class: "turn", "aria-label": "Seeds" }, seeds[place - 1] ? e("a", { rel: "prev", href: at("run", seeds[place - 1].id) }, `← seed ${seeds[place - 1].seed}`) : null, seeds[place + 1] ? e("a", { rel: "next", href: at("run", seeds[place + 1].id) }, `seed ${seeds[place + 1].seed} →`) : null));
   };
@@ -673,7 +688,7 @@ const site = (() => {
     await refresh();
   };
   const guide = async (name) => {
-    const [all, { contrasts }] = [await load("runs"), await load("claims")], row = contrasts.find((one) => Math.abs(one.difference / one.margin) < EDGE && one.verdict === "holds" && one.finding === "supported" && !aside(one) && one.measure.startsWith("NLL per sentence"));
+    const [all, { contrasts }] = [await load("runs"), await load("claims")], row = contrasts.find((one) => Math.abs(one.difference / one.margin) < EDGES[0] && one.verdict === "holds" && one.finding === "supported" && !aside(one) && one.measure.startsWith("NLL per sentence"));
     const example = row ? [e("h2", {}, "How to read a row"), e("div", { class: "forestplot" }, forestHead(), claimRow(row, row.verdict, all, voted(row))), e("p", {}, `“${row.contrast}” is the first arm minus the second: ${row.estimate} ${row.interval} in NLL, so the first is ${row.difference < 0 ? "better" : "worse"}. The smallest difference of interest, the margin, is ${told(row.margin, 3)}: the difference is ${told(Math.abs(row.difference / row.margin), 1)} margins. Under “runs” stand the runs of both arms.`), e("p", { class: "note" }, HOW)] : [];
     page("How to read the numbers", e("div", { class: "reading" }, prose((await load("guide")) || "")));
     $("main").querySelector("h2")?.before(...example);
