@@ -90,8 +90,8 @@ def kernels(rounds: int) -> Table:
     return Table(
         "kernels",
         "Fused against explicit dot product",
-        f"One self-attention site, forward and backward, maps and output included. {SIZES} The explicit path is what "
-        "a tap (diagnostics, alignment) sees.",
+        f"One self-attention site, forward and backward, projections and output included. {SIZES} The explicit path "
+        "is what a tap (diagnostics, alignment) sees.",
         ("S", "path", "ms", "time ×", "peak MB", "memory ×"),
         rows,
     )

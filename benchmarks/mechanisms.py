@@ -77,10 +77,10 @@ def mechanisms(rounds: int) -> Table:
         "mechanisms",
         "A training step with each mechanism",
         "Encoder, decoder, loss, backward pass, clipping and update at width 64 on batches of 2,000 tokens (recurrent: "
-        "1 layer, luong decoder; transformer: 2 + 2 layers). All arms have 4 heads, separate maps, projected values "
-        "and output, and differ from scaled dot in what is named; in the transformer at all sites (hard: at cross; "
-        "exclude_self: at self-attention). Ratios to scaled dot, the first line; a dash where the family has no such "
-        "thing.",
+        "1 layer, luong decoder; transformer: 2 + 2 layers). All arms have 4 heads, separate QK projections, projected "
+        "values and output, and differ from scaled dot in what is named; in the transformer at all sites (hard: at "
+        "cross; exclude_self: at self-attention). Ratios to scaled dot, the first line; a dash where the family has "
+        "no such thing.",
         ("field", "value", "recurrent, ms", "recurrent ×", "transformer, ms", "transformer ×"),
         rows,
     )

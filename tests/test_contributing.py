@@ -27,7 +27,7 @@ score, maps, start = "model.attention.score", "model.attention.maps", "model.att
 assert experiment_from({score: "distance", maps: "tied_signed"}).model.attention.cross.scale == "rsqrt"
 assert experiment_from({score: "distance", maps: "separate", start: "matched"})
 for fields, reason in (
-    ({score: "distance", start: "matched"}, "but score distance and raw maps have none. Use separate maps"),
+    ({score: "distance", start: "matched"}, "but score distance and maps raw have none. Use maps separate"),
     ({score: "distance", "model.encoder_width": 32}, "expected queries and keys of one size for distance"),
     ({score: "distances"}, "distance"),
 ):

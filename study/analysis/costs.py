@@ -28,7 +28,7 @@ Positive = Annotated[float, Field(gt=0)]
 class TimedSite(Section):
     """An alternative: one self-attention site over sentences of `slots` words."""
 
-    width: int = Field(description="Width of the states; maps and output included, K = V = width / heads.")
+    width: int = Field(description="Width of the states; projections and output included, K = V = width / heads.")
     score: str = Field(description="As in a configuration, like the next two.")
     heads: int = Field(description="How many share the width.")
     reach: str = Field(description="global, hard, or local with a window of 4 on either side.")

@@ -1,7 +1,7 @@
 """Scales of the dot product by d, by the learning rate, and by the share of the rate with which W_Q and W_K learn.
 
-The sweeps `scale_rates_*` train one head of width d with 1/√d, with 1/d, and with 1/√d whose maps learn at d^−¼ or d^−½
-of the rate. Runs of one arm stand in several of these sweeps; here each arm has all its seeds.
+The sweeps `scale_rates_*` train one head of width d with 1/√d, with 1/d, and with 1/√d whose W_Q and W_K learn at
+d^−¼ or d^−½ of the rate. Runs of one arm stand in several of these sweeps; here each arm has all its seeds.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ SWEEPS = tuple(f"scale_rates_{part}" for part in PARTS)
 KINDS = {
     ("1/√d", "common"): "1/√d",
     ("1/d", "common"): "1/d",
-    ("unscaled", "maps learn as with 1/d"): "1/√d, maps at d^−¼ of the rate",
-    ("unscaled", "maps learn at d^−½ of the rate with 1/√d"): "1/√d, maps at d^−½ of the rate",
+    ("unscaled", "W_Q and W_K learn as with 1/d"): "1/√d, W_Q and W_K at d^−¼ of the rate",
+    ("unscaled", "W_Q and W_K learn at d^−½ of the rate with 1/√d"): "1/√d, W_Q and W_K at d^−½ of the rate",
 }
-"""Scale and rate of the maps, in words ↦ the arm. An unscaled product whose maps are smaller and slower is 1/√d."""
-ARMS = ("1/√d", "1/√d, maps at d^−¼ of the rate", "1/√d, maps at d^−½ of the rate")
+"""Scale and rate of W_Q and W_K, in words ↦ the arm. An unscaled product is 1/√d if both are smaller and slower."""
+ARMS = ("1/√d", "1/√d, W_Q and W_K at d^−¼ of the rate", "1/√d, W_Q and W_K at d^−½ of the rate")
 EXPONENTS = (0.0, -0.25, -0.5)
 LOSSES = ("nll_0", "nll_1", "nll_2")
-"""Arms of 1/√d; exponents of d in the share of the rate with which their maps learn; columns of their losses."""
+"""Arms of 1/√d; exponents of d in the share of the rate with which W_Q and W_K learn; columns of their losses."""
 SETTING = ("family", "width", "heads", "d", "steps", "warmup")
 """Columns that arms have in common that are compared over learning rates."""
 NUMBERS = (*SETTING, "arm", "learning_rate", "chosen", "n", "exact", "exact_sd", "nll", "nll_sd", "valid", "runs")
@@ -133,11 +133,11 @@ def rates_table(runs: Runs) -> Table:
         "Mean ± standard deviation over seeds, at the last update. Bold: of several learning rates the one with the "
         "least mean NLL on validation."
     ]
-    return Table("scales: 1/√d, 1/d and slower maps by d and by the learning rate", columns, rows, notes)
+    return Table("scales: 1/√d, 1/d and slower W_Q and W_K by d and by the learning rate", columns, rows, notes)
 
 
 def shares_table(runs: Runs) -> Table:
-    """Return the share of the rate that is best for the maps of 1/√d, by family and d, and how it falls with d.
+    """Return the share of the rate that is best for W_Q and W_K under 1/√d, by family and d, and how it falls with d.
 
     A parabola goes through the mean NLL of the three shares over their exponents e of d. Its least value is at e*.
     The slope is that of e* ln d over ln d, by least squares over d from 64 on; none if an e* is outside the shares.

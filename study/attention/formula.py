@@ -1,6 +1,7 @@
 """Formulas of an attention site: the `formula` of each part, in the order of computation.
 
-x is the state of a query, m that of a slot. Per head, the maps turn them into q, k and v; e is the score, a the weight.
+x is the state of a query, m that of a slot. Per head, projections turn them into q, k and v; e is the score and a the
+weight.
 """
 
 from __future__ import annotations

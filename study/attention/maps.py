@@ -1,4 +1,4 @@
-"""Maps from states to queries, keys and values of heads.
+"""Projections from states to queries, keys and values of heads.
 
 B batch · T positions · H heads · D width of the states · K width per head.
 """
@@ -21,7 +21,7 @@ class Map(Part):
 
 
 class Maps(Map):
-    """Map of queries or of keys by a class of a user's own. Each site has one of either.
+    """Projection of queries or of keys by a class of a user's own. Each site has one of either.
 
     Args:
         width: D.
@@ -37,7 +37,7 @@ class Maps(Map):
 
 
 class Values(Map):
-    """Map of values by a class of a user's own: [B, S, D] → [B, H, S, V].
+    """Projection of values by a class of a user's own: [B, S, D] → [B, H, S, V].
 
     Args:
         width: D.
@@ -92,9 +92,9 @@ class Grouped(Projected):
 
 
 class Signed(Map):
-    """diag(s) W x with s = +1, −1, +1, …, for the map W of the queries. Then q·k = yᵀ Wᵀ diag(s) W x.
+    """diag(s) W x with s = +1, −1, +1, …, for the projection W of the queries. Then q·k = yᵀ Wᵀ diag(s) W x.
 
-    The score is symmetric, as with tied maps, but not semidefinite: a state does not score highest with itself.
+    The score is symmetric, as with tied projections, but not semidefinite: a state does not score highest with itself.
     """
 
     formula = "diag(+1, −1, …) W x"
@@ -155,13 +155,13 @@ def split(x: Tensor, heads: int) -> Tensor:
 
 
 class Norm(Part):
-    """Queries and keys as the maps make them.
+    """Queries and keys as the projections make them.
 
     Args:
         heads: H.
         query: Kq.
         key: Kk.
-        one: True if queries and keys have one map, and so one gain.
+        one: True if queries and keys have one projection, and so one gain.
     """
 
     axis = "norm"
@@ -219,7 +219,7 @@ def rms_norm(x: Tensor, gain: Tensor) -> Tensor:
 
 
 def build_maps(config: AttentionConfig, query_width: int, memory_width: int) -> tuple[Map, Map]:
-    """Build the maps of queries and of keys that a resolved site declares."""
+    """Build the projections of queries and of keys that a resolved site declares."""
     heads = config.score_heads
     query, key = config.map_widths(query_width, memory_width)
     score, maps = SCORE[config.score], MAPS[config.maps]
@@ -243,7 +243,7 @@ def build_maps(config: AttentionConfig, query_width: int, memory_width: int) -> 
 
 
 def build_values(config: AttentionConfig, memory_width: int, keys: Map) -> Map:
-    """Build the map of values that a resolved site declares: that of the keys, if they are the values."""
+    """Build the projection of values that a resolved site declares: that of the keys, if they are the values."""
     if plugins.is_own(config.values):
         return Values.named(config.values)(memory_width, config.heads, config.mixed_width(memory_width))
     if VALUES[config.values].keys:
@@ -254,7 +254,7 @@ def build_values(config: AttentionConfig, memory_width: int, keys: Map) -> Map:
 
 
 def _projected(config: AttentionConfig, width: int, heads: int, size: int) -> Projected:
-    """Build a map of slots, for G groups if heads share it. A head with two score maps has two keys in each group."""
+    """Build a projection of slots, for G groups if heads share it. A head with two score maps has two keys a group."""
     if config.groups is None:
         return Projected(width, heads, size)
     return Grouped(width, heads, size, config.groups * heads // config.heads)

@@ -1,4 +1,4 @@
-"""Multi-head attention over a memory: maps → norm → reach → turn → score · scale → logits → weigh → mix → combine.
+"""Multi-head attention over a memory: project → norm → reach → turn → score · scale → logits → weigh → mix → combine.
 
 B batch · L queries · S slots · H heads · Dq, Dk widths of query and memory states · K, V widths per head.
 """
@@ -234,7 +234,7 @@ class MultiHeadAttention(Part):
 
     @torch.no_grad()
     def rescale(self, factor: Tensor) -> None:
-        """Multiply the logits of head h by factor[h]: through the score's parameter, else through both maps.
+        """Multiply the logits of head h by factor[h]: through the score's parameter, else through both projections.
 
         Raises:
             ValueError: neither has a parameter.

@@ -1,4 +1,4 @@
-"""A whole attention site of a user's own, in place of maps, scores and all other parts.
+"""A whole attention site of a user's own, in place of projections, scores and all other parts.
 
 B batch · L queries · S slots · D width of queries and contexts · Dk width of the memory's states.
 """

@@ -2,7 +2,7 @@
 
 Axes named in the descriptions: D width of the model, Dq and Dk widths of the query's and the key's
 states, H heads, K key width per head, V value width per head, A additive width, R rank. q and k are
-what the maps make of the states. Values and their facts are in `study.config.mechanisms`.
+what the projections make of the states. Values and their facts are in `study.config.mechanisms`.
 
 A field whose default is None is *derived*: `Attention.resolved` fills it in for the mechanism at hand, and
 setting it for a mechanism that does not use it is refused.
@@ -22,7 +22,7 @@ from study.schema import Frozen, Size
 
 
 class AttentionConfig(Frozen):
-    """One attention site: maps → score · scale → weights → mix → combine."""
+    """One attention site: projections → score · scale → weights → mix → combine."""
 
     score: str = chosen("score", "dot")
     additive_width: Size | None = Field(None, description="A, the hidden width of an additive score (derived: K).")
@@ -37,8 +37,8 @@ class AttentionConfig(Frozen):
     cap: float | None = Field(
         None, gt=0, allow_inf_nan=False, description=f"c of logits cap (derived: {table.DERIVED['cap']:g})."
     )
-    maps: str = chosen("maps", "separate", "Maps from states to queries and keys.")
-    equal_start: bool = Field(False, description="Separate maps that start with the same values, W_K = W_Q.")
+    maps: str = chosen("maps", "separate", "Projections from states to queries and keys.")
+    equal_start: bool = Field(False, description="Separate projections that start with the same values, W_K = W_Q.")
     norm: str = chosen("norm", "none", "Queries and keys.")
     weights: str = chosen("weights", "softmax", "From logits e to weights, over S visible slots.")
     heads: Size = Field(1, description="H, the number of heads.")
@@ -48,7 +48,7 @@ class AttentionConfig(Frozen):
         "(Shazeer 2019), others grouped-query attention (Ainslie et al. 2023; derived: H).",
     )
     key_width: Size | None = Field(
-        None, description="K per head, unless maps are raw (derived: Dq/H; half of it with combine differential)."
+        None, description="K per head, unless maps is raw (derived: Dq/H; half of it with combine differential)."
     )
     value_width: Size | None = Field(None, description="V per head, with projected values (derived: D/H).")
     values: str = chosen("values", "projected")
@@ -69,7 +69,7 @@ class AttentionConfig(Frozen):
     exclude_self: bool = Field(False, description="Self-attention only: no query sees the slot of its own position.")
     logit_init: Annotated[str, Choice("logit_init")] = Field(
         "standard",
-        description="matched: the score's or the maps' initial scale is set so that each head's logits have "
+        description="matched: the initial scale of the score or of W_Q and W_K is set so that each head's logits have "
         "standard deviation 1 at step 0, measured on the first training batch. rsqrt, inverse: W_Q and W_K start "
         "at d^−¼ or d^−½ of their standard values, so that unscaled logits start as those with that scale.",
     )
@@ -77,12 +77,12 @@ class AttentionConfig(Frozen):
         "common",
         description="Learning rate of W_Q and W_K. common: that of all parameters. rsqrt, inverse, inverse_rsqrt: "
         "d^−¼, d^−½ and d^−¾ of it. If logit_init has the same value, Adam trains an unscaled dot product as one with "
-        "that scale. With logit_init rsqrt, they are 1, d^−¼ and d^−½ of the rate of maps under 1/√d.",
+        "that scale. With logit_init rsqrt, they are 1, d^−¼ and d^−½ of the rate of W_Q and W_K under 1/√d.",
     )
     site: Annotated[str, Choice("site")] = Field(
         "parts",
-        description="A class of your own that computes the whole site (FILE.py:CLASS), in place of maps, scores and "
-        "all other parts.",
+        description="A class of your own that computes the whole site (FILE.py:CLASS), in place of projections, scores "
+        "and all other parts.",
     )
 
     @model_validator(mode="after")
@@ -207,8 +207,8 @@ class _Rows:
     Attributes:
         keyed: its score reads keys.
         norm: queries and keys are normalised.
-        mapped: its maps are matrices of the study.
-        here: its score and its maps in words.
+        mapped: its projections are matrices of the study.
+        here: its score and its projections in words.
     """
 
     def __init__(self, site: AttentionConfig) -> None:
@@ -219,11 +219,11 @@ class _Rows:
         self.scale = table.SCALE[self.scale_name]
         self.keyed, self.norm = "key" in self.score.reads, site.norm != "none"
         self.mapped = self.maps.weights and not is_own(site.maps)
-        self.here = f"score {site.score} and {site.maps} maps"
+        self.here = f"score {site.score} and maps {site.maps}"
 
 
 def _of_maps(site: AttentionConfig, rows: _Rows) -> Iterable[str]:
-    """Refusals of maps, and of what they make."""
+    """Refusals of projections, and of what they make."""
     score, maps, values, scale, scale_name = rows.score, rows.maps, rows.values, rows.scale, rows.scale_name
     keyed, mapped, norm, here = rows.keyed, rows.mapped, rows.norm, rows.here
     if score.content_free:
@@ -233,11 +233,11 @@ def _of_maps(site: AttentionConfig, rows: _Rows) -> Iterable[str]:
                 got = f"which has no query or key, got {getattr(site, name)}. Remove it."
                 yield f"{name}: expected none with score {site.score}, {got}"
     if site.equal_start and (maps.one or not mapped):
-        yield f"equal_start: expected separate maps, got {site.maps}. Remove it, or use separate maps."
+        yield f"equal_start: expected maps separate, got {site.maps}. Remove it, or use maps separate."
     if site.key_width is not None and not (keyed and maps.weights):
         yield f"key_width: expected none with {here}, got {site.key_width}. Remove it."
     if not keyed and (maps.one or site.equal_start):
-        yield f"maps: score {site.score} has no map of keys to share. Use separate or raw maps."
+        yield f"maps: score {site.score} has no projection of keys to share. Use separate or raw."
     if maps.signed and score.matrix:
         yield f"maps: {site.maps} has no effect: the matrix of {site.score} absorbs the signs. Use score dot."
     if norm and score.own_scale:
@@ -251,12 +251,12 @@ def _of_maps(site: AttentionConfig, rows: _Rows) -> Iterable[str]:
         if (site.groups or site.heads) != site.heads or values.keys:
             yield f"{name}: {value} divides the W_Q and W_K of every head alike, which shared keys do not. Remove it."
         if norm:
-            yield f"{name}: {value} has no effect with norm {site.norm}, which undoes the size of maps. Remove it."
+            yield f"{name}: {value} has no effect with norm {site.norm}, which undoes the size of W_Q, W_K. Remove it."
         if scale.divides or scale.learned:
             yield f"{name}: {value} stands in for the scale, but scale is {scale_name}. Use scale none."
     learns_size = scale.learned if score.own_scale else keyed and not score.positive and (mapped or norm)
     if table.LOGIT_INIT[site.logit_init].measured and not (score.matrix or learns_size):
-        yield f"logit_init: {site.logit_init} sets a parameter, but {here} have none. Use separate maps, or standard."
+        yield f"logit_init: {site.logit_init} sets a parameter, but {here} have none. Use maps separate, or standard."
 
 
 def _of_weights(site: AttentionConfig, rows: _Rows) -> Iterable[str]:
@@ -291,7 +291,7 @@ def _of_heads(site: AttentionConfig, rows: _Rows) -> Iterable[str]:
     if combine.alone and site.heads == 1:
         yield f"combine: {site.combine} of one head is {combine.alone}. Use combine {combine.alone}, or more heads."
     if values.keys and not (keyed and maps.weights):
-        yield f"values: {site.values} expected keys with a map, got {here}."
+        yield f"values: {site.values} expected keys with a projection, got {here}."
     if combine.maps > 1 and score.content_free:
         yield f"combine: {site.combine} reads the query, which score {site.score} does not have. Use combine concat."
     if values.keys and table.LOGIT_INIT[site.logit_init].measured:
@@ -330,8 +330,8 @@ def _sized(site: AttentionConfig, query_width: int, memory_width: int, query: in
     if table.COMBINE[site.combine].wide and site.value_width != query_width:
         yield f"value_width: expected {query_width} with combine {site.combine}, got {site.value_width}."
     if query_width != memory_width and (MAPS[site.maps].one or site.equal_start):
-        yield f"maps: expected states of one width for {site.maps} maps, got {widths}. Use separate maps."
+        yield f"maps: expected states of one width for {site.maps}, got {widths}. Use separate."
     if query != key and SCORE[site.score].equal_sizes:
-        yield f"score: expected queries and keys of one size for {site.score}, got {widths}. Use separate maps."
+        yield f"score: expected queries and keys of one size for {site.score}, got {widths}. Use maps separate."
     if query != key and start.square:
         yield f"bilinear_init: expected a square W for {site.bilinear_init}, got {query} × {key}. Use xavier."

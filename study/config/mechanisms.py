@@ -75,7 +75,7 @@ class ScoreFacts(Facts):
 
     @property
     def content_free(self) -> bool:
-        """True if the score reads neither query nor key, so that maps and scales have no effect."""
+        """True if the score reads neither query nor key, so that projections and scales have no effect."""
         return not {"query", "key"} & set(self.reads)
 
 
@@ -114,7 +114,7 @@ class WeightsFacts(Facts):
 
 @dataclass(frozen=True)
 class MapsFacts(Facts):
-    """Facts about the maps of queries and keys, about values and about the output."""
+    """Facts about the projections of queries and keys, about values and about the output."""
 
     weights: bool = True
     """There is a matrix; else the states, or the combined heads, are taken as they are."""
@@ -346,7 +346,7 @@ LOGITS = Axis({
     "cap":   Facts("c·tanh(e/c)", "Gemma Team 2024", "capped logits", options=("cap",)),
 })
 NORM = Axis({
-    "none": Facts(label="no norm of Q and K", help="as the maps make them"),
+    "none": Facts(label="no norm of Q and K", help="as the projections make them"),
     "rms":  Facts("q ← γ_q ⊙ q / rms(q), k ← γ_k ⊙ k / rms(k)", "Dehghani et al. 2023", "RMS norm of Q and K",
                        "divided by their root mean square, times a learned gain per head and component (QK-norm)"),
 })
@@ -365,12 +365,13 @@ WEIGHTS = Axis({
                                   positive=True, scale="none"),
 })
 MAPS = Axis({
-    "separate":    MapsFacts("", "Vaswani et al. 2017", "separate QK maps", "W_Q and W_K, without bias"),
-    "tied":        MapsFacts("", "Kitaev et al. 2020; Courtois et al. 2024", "shared QK map", "W_Q = W_K", one=True),
-    "tied_signed": MapsFacts("", "", "shared QK map with signs",
+    "separate":    MapsFacts("", "Vaswani et al. 2017", "separate QK projections", "W_Q and W_K, without bias"),
+    "tied":        MapsFacts("", "Kitaev et al. 2020; Courtois et al. 2024", "shared QK projection", "W_Q = W_K",
+                             one=True),
+    "tied_signed": MapsFacts("", "", "shared QK projection with signs",
                              "tied, with signs +1, −1, +1, … on the components of the key",
                              one=True, signed=True),
-    "raw":         MapsFacts("", "", "no QK maps",
+    "raw":         MapsFacts("", "", "no QK projections",
                              "the states, sliced among the heads (base arm of the recurrent family)",
                              weights=False),
 })
@@ -426,9 +427,9 @@ LOGIT_INIT = Axis({
 })
 MAP_RATE = Axis({
     "common":  StartFacts(),
-    "rsqrt":   StartFacts(label="maps learn as with 1/√d", power=0.25),
-    "inverse": StartFacts(label="maps learn as with 1/d", power=0.5),
-    "inverse_rsqrt": StartFacts(label="maps learn at d^−½ of the rate with 1/√d", power=0.75),
+    "rsqrt":   StartFacts(label="W_Q and W_K learn as with 1/√d", power=0.25),
+    "inverse": StartFacts(label="W_Q and W_K learn as with 1/d", power=0.5),
+    "inverse_rsqrt": StartFacts(label="W_Q and W_K learn at d^−½ of the rate with 1/√d", power=0.75),
 })
 BILINEAR_INIT = Axis({
     "xavier":   StartFacts(help="variance 2/(Kq + Kk)"),

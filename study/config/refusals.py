@@ -17,7 +17,7 @@ SCORING = (
 )  # fmt: skip
 """Fields that decide the weights of slots."""
 MIXING = ("groups", "values", "value_width", "combine", "output")
-"""Fields that decide how states of slots are mixed. All of these maps are linear and have no bias."""
+"""Fields that decide how states of slots are mixed. All of these functions are linear and have no bias."""
 
 
 def placed(site: AttentionConfig, name: str, memory: str, slots: int | None) -> Iterable[str]:

@@ -70,7 +70,7 @@ class RecurrentSites(Sites):
 
 
 class TransformerSites(Sites):
-    """Attention of the transformer. Base arm: separate maps, projected values and output, four heads."""
+    """Attention of the transformer. Base arm: separate QK projections, projected values and output, four heads."""
 
     BASE: ClassVar[dict[str, Any]] = {"heads": 4}
 

@@ -26,7 +26,7 @@ HALF = (torch.bfloat16, torch.float16)
 
 
 class Attention(nn.Module):
-    """One attention site of this study: maps, score, scale, weights, reach and combination of heads.
+    """One attention site of this study: projections, score, scale, weights, reach and combination of heads.
 
     Without fields it is o = [o_1; …; o_H] W_O with o_h = softmax(q_h k_hᵀ / √K) v_h and one head. Parameters are drawn
     from the seed and their names, as in the models of the study. `explain` prints formulas. A layer in bfloat16 or

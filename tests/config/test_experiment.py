@@ -61,7 +61,7 @@ REFUSED = [
     ({"model.width": 33}, "model.encoder_width: expected an even width"),
     ({**TRANSFORMER, "model.width": 33, "model.attention.heads": 1}, "model.width: expected an even width"),
     ({"model.init": "direct", "model.encoder_width": 32, "model.attention.score": "additive"}, "model.encoder_width: "),
-    ({"model.attention.key_width": 8}, "model.attention.key_width: expected none with score dot and raw maps, got 8."),
+    ({"model.attention.key_width": 8}, "model.attention.key_width: expected none with score dot and maps raw, got 8."),
     ({"model.attention.logit_init": "matched"}, "model.attention.logit_init: matched sets a parameter"),
     ({"model.decoder": "bahdanau", "model.input_feeding": True}, "model.input_feeding: expected decoder luong, "),
     ({"data.vocabulary": 100}, "data.vocabulary: expected tokens subwords, got tokens words."),

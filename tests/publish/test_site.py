@@ -518,7 +518,8 @@ def test_runs_come_in_the_order_of_claims_and_no_name_is_cut(whole, view):
     arm = data_of(whole, "sweep/scaling")["arms"][0]
     assert first.get_attribute("href") == f"#/run/{arm['runs'][0]}"
     names = view.locator("table.runs td:first-child")
-    longest = ", ".join(["learning rate 0.01, logits start as with 1/√d, maps learn at d^−½ of the rate"] * 2)[:110]
+    label = "learning rate 0.01, logits start as with 1/√d, W_Q and W_K learn at d^−½ of the rate"
+    longest = f"{label}, {label}"[:110]
     for width in (1280, 390):
         view.set_viewport_size({"width": width, "height": 900})
         names.first.locator("a").evaluate("(one, text) => { one.textContent = text; }", longest)

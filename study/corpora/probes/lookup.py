@@ -19,7 +19,7 @@ For cross-attention the gold links are the diagonal.
     graph          c names a, a names b, b names c
                    c3 a1 b7  →  1 7 3                  word 0 attends to 1, 1 to 2, 2 to 0
 
-`graph` tests whether tied maps of queries and keys can attend along directed links. With symmetric scores at most two
+`graph` tests whether tied QK projections can attend along directed links. With symmetric scores at most two
 of the three links of a ring can be the largest of their rows: all three would need s_ca > s_cb = s_bc > s_ba = s_ab >
 s_ac = s_ca. The third node then looks at the node that names it. One-way links and mutual pairs are no obstacle for
 symmetric scores. `dose` is the share of words in rings of three; the others are mutual pairs. In `one_way` a node that
