@@ -7,7 +7,7 @@ from study.config import AttentionConfig as Config
 from study.models import initialise
 
 B, H, L, S, K, V, A, R = 2, 3, 5, 7, 17, 19, 23, 29
-DQ, DK = 33, 39  # 3 · 11 and 3 · 13, so that raw maps slice evenly and unequally
+DQ, DK = 33, 39  # 3 · 11 and 3 · 13, so that raw states slice evenly and unequally
 LENGTHS = Lengths(longest=31, typical=37)
 
 

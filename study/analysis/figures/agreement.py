@@ -38,7 +38,7 @@ BEYOND = " beyond"
 """End of the name of the list of arms that lie beyond a panel."""
 FARTHEST = 1e3
 """How far a corner reaches beyond the panel."""
-GAINS, OPPOSITE = ("#e4def2", "both gain"), ("#f1f1f1", "opposite")
+GAINS, OPPOSITE = ("#e4def2", "both gain"), ("#f1f1f1", "a gain and a loss")
 """Colour and name of the corner where both effects are gains, and of those where one is a gain."""
 ARMS = {"today": ["predicted arms"]}
 """Pair ↦ its arms in words, if these were chosen alike."""
@@ -184,8 +184,8 @@ def _words(arms: pd.DataFrame) -> str:
     effects = ", ".join(f"{score} on {corpus}" for corpus, score in scores.items())
     equal = " Dashed: equal effects." if arms["metric"].eq(arms["second_metric"]).any() else ""
     return (
-        f"Effect: arm − base arm, {effects}. Bars: 95% intervals; that of a gain lies below 0. Solid: least squares "
-        f"through the base arm, of the arms shown.{equal} ρ: Spearman's, of all arms."
+        f"Effect: arm − base arm, {effects}. Bars: 95% intervals, unadjusted; that of a gain lies below 0. Solid: "
+        f"least squares through the base arm, of the arms shown.{equal} ρ: Spearman's, of all arms."
     )
 
 

@@ -58,6 +58,8 @@ KIND = ["split", "subset", "metric", "n"]
 """Columns of scores that tell what a value is of. Most runs of an arm share them."""
 LABEL = re.compile(r"\b[a-z_]+=[\w.]+")
 """A field with its value in the introduction of a sweep."""
+EXPLAINED = re.compile(r"docs/(\S+) explains the columns")
+"""The page that explains a table, below it."""
 COLUMNS = re.compile(r"^( .*\S   +\S.*\n)+", re.MULTILINE)
 """Lines of an introduction that are aligned as a table."""
 UNUSED = ["sweeps", "labels", "packages", "data_files", "sha256"]
@@ -211,7 +213,7 @@ class Content:
             "about": spec.description,
             "introduction": html(introduction),
             "words": {label: arm_words(label) for label in LABEL.findall(introduction)},
-            "table": html(re.sub(r"^\*\*.*\n", "", markdown)),
+            "table": html(EXPLAINED.sub(r"[docs/\1](\1) explains the columns", re.sub(r"^\*\*.*\n", "", markdown))),
             "numbers": [_numbers(row) for row in _rows(csv_text)],
             "arms": _arms(spec),
         }

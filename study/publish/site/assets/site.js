@@ -137,8 +137,8 @@ const site = (() => {
   // Markdown comes as HTML that has no HTML of a text: links lead to pages of this site or of the web, or become text.
   const SECOND = { transfer: "transfer_multi30k", longer: "longer", asymptotes: "asymptotes_4800", today: "today_multi30k" };
   const address = (href) => {
-    const claim = /claim-(\w+)$/.exec(href || ""), agreement = /agreement-(\w+)\.md$/.exec(href || "");
-    return claim ? at("claim", claim[1]) : agreement ? at("sweep", SECOND[agreement[1]]) : /^https?:\/\//.test(href || "") ? href : null;
+    const claim = /claim-(\w+)$/.exec(href || ""), agreement = /agreement-(\w+)\.md$/.exec(href || ""), guide = /statistics\.md#([\w-]+)$/.exec(href || "");
+    return claim ? at("claim", claim[1]) : guide ? at("guide", guide[1]) : /verdicts\.md$/.test(href || "") ? at("claims") : agreement ? at("sweep", SECOND[agreement[1]]) : /^https?:\/\//.test(href || "") ? href : null;
   };
   const prose = (html) => {
     const made = e("template");
@@ -175,9 +175,9 @@ const site = (() => {
   // Effects of one page share a linear axis in margins, on which left is better; an arrow at its edge stands for what lies beyond.
   const EDGES = [10, 20, 50, 100];
   const margins = (value, edge = EDGES[0]) => 50 + (46 * Math.max(-edge, Math.min(edge, value))) / edge;
-  const edgeOf = (rows) => { // three of four estimates lie on it: an axis for the largest alone would hide the margin
+  const edgeOf = (rows) => { // four of five estimates lie on it: an axis for the largest alone would hide the margin
     const sizes = rows.filter((row) => row.margin && row.difference !== undefined).map((row) => Math.abs(row.difference / row.margin)).sort((a, b) => a - b);
-    return EDGES.find((edge) => sizes.length === 0 || sizes[Math.ceil(0.75 * sizes.length) - 1] <= edge) || EDGES.at(-1);
+    return EDGES.find((edge) => sizes.length === 0 || sizes[Math.ceil(0.8 * sizes.length) - 1] <= edge) || EDGES.at(-1);
   };
   const KINDS = { holds: "holds", fails: "fails", depends: "depends", open: "open", "not asked": "apart", "not yet run": "none" };
   const mark = (word, words) => e("span", { class: `mark ${KINDS[word] || "open"}` }, words || word);
@@ -204,7 +204,7 @@ const site = (() => {
   const asked = (row) => row.asked || "–";
   const setting = (row) => asked(row).replace("multi30k", "Multi30k");
   // What would give a question another verdict.
-  const change = (row) => (row && [row.needed && `${row.needed} seeds, if the effect is as large as it looks`, typeof row.turns === "number" && `a margin ${row.turns < row.margin ? "below" : "above"} ${row.turns} (it is ${row.margin})`].filter(Boolean).join(", or ")) || null;
+  const change = (row) => (row && [row.needed && `${row.needed} seeds, if the effect is as large as it looks`, typeof row.turns === "number" && `a margin ${row.turns < row.margin ? "below" : "above"} ${+row.turns.toPrecision(2)} (it is ${row.margin})`].filter(Boolean).join(", or ")) || null;
   const MANY = 6;
   const runLinks = (arms, all) => {
     const counts = Object.entries(arms);
@@ -262,7 +262,7 @@ const site = (() => {
     return effect(effects, verdict, Math.max(2.5, 1.1 * Math.max(...effects.map(Math.abs))));
   };
   const card = (one) => e("article", { class: "card" }, e("h3", {}, one.question), e("p", { class: "says" }, one.answer),
-    strip(one), e("p", { class: "whole value" }, one.number), e("p", {}, one.unit, one.zero ? ` (line: ${one.zero}%)` : ""), e("p", {}, one.setting), e("p", {}, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
+    strip(one), e("p", { class: "whole value" }, one.number), e("p", {}, one.unit, one.zero ? ` (line: ${one.zero}%; right: less)` : ""), e("p", {}, one.setting), e("p", {}, link("claim", one.claim, mark(one.verdict, `${one.claim} ${one.verdict}`)), ` ${one.by}`));
   const findingOf = (main, { title, number, text, more }) => [e("strong", {}, title), e("p", { class: "value" }, number.split(/(?= \[)/).map((part, i) => (i ? e("small", {}, part) : part))), e("p", {}, `${text} `, Object.entries(more).map(([words, name], i) => [i ? ", " : "", e("a", { href: at(main.sweeps.some((sweep) => sweep.name === name) ? "sweep" : "table", name) }, words)]))];
   const verdictBar = (claims) => {
     const counts = {};
@@ -414,7 +414,7 @@ const site = (() => {
     const values = (found.scores || []).map((value, i) => [...one.kinds[found.kind][i], value]);
     const scores = (parts) => { const kept = values.filter(([, subset]) => parts || !subset), names = [...new Set(kept.map((score) => score[2]))], rows = new Map();
       kept.forEach(([split, subset, metric, n, value]) => { const key = subset ? `${split}, ${subset}` : split; rows.set(key, { n, ...rows.get(key), [metric]: told(value, all.digits[`${split}/${metric}`] ?? 2) }); });
-      return table("Scores", ["split", "n", ...names.map((name) => all.titles[`${kept[0][0]}/${name}`] || name)], [...rows].map(([key, row]) => [key, row.n, ...names.map((name) => row[name] ?? "")]), (i) => i > 0); };
+      return table("Scores", ["split", "n", ...names.map((name) => all.titles[`${kept[0][0]}/${name}`] || name.replaceAll("_", " ").replace("nll", "NLL"))], [...rows].map(([key, row]) => [key, row.n, ...names.map((name) => row[name] ?? "")]), (i) => i > 0); };
     const heads = found.heads || [], split = Object.keys(mine).find((key) => key.startsWith("test") && key in all.digits)?.split("/")[0];
     const tested = ["bleu", "exact", "nll"].map((metric) => `${split}/${metric}`).filter((key) => typeof mine[key] === "number").map((key) => `${all.titles[key]} ${told(mine[key], all.digits[key])}`);
     const address = found.wandb && /^https?:\/\//.test(found.wandb.url || "") ? found.wandb.url : null, title = `${all.name(mine.arm)}, seed ${mine.seed}`;
